@@ -10,7 +10,7 @@ import pytest
 
 import sparing
 from reference.factories import FACTORIES, build
-from reference.rules import take_over
+from reference.rules import transfer_pending
 from sparing.errors import DecisionError
 from sparing.simulation import LinearWorld, draw_log
 
@@ -59,10 +59,10 @@ def test_a_life(name, tmp_path):
         rng = np.random.default_rng([life, list(FACTORIES).index(name)])
         log = log_of(rng, life)
         fast, plain = build(name, log), build(name, log)
-        take_over(plain)
+        transfer_pending(plain)
         waiting = []
         for step in range(ROUNDS):
-            x = odd_context(rng, log.n_features, TAME if fast.weighs else SIZES)
+            x = odd_context(rng, log.n_features, TAME if fast.uses_voi else SIZES)
             eligible = None
             if step % 3 == 0:
                 eligible = [a for a in log.action_names if rng.random() < 0.6] or [log.action_names[0]]
@@ -88,7 +88,7 @@ def test_a_life(name, tmp_path):
                 fast = sparing.load(tmp_path / "fast")
                 waiting = [(fast.open[made.id].decision, twin) for made, twin in waiting]
         assert fast.digest() == plain.digest()
-        assert not fast.sets.contradiction()
+        assert not fast.sets.inconsistent()
 
 
 @pytest.mark.parametrize("name", [name for name in FACTORIES if name.startswith("economical")])
@@ -106,4 +106,4 @@ def test_a_life_among_contexts_of_all_sizes(name):
                 assert made.low <= made.value <= made.high
                 if made.needs_reward:
                     learner.update(made, float(rng.standard_normal()))
-        assert not learner.sets.contradiction()
+        assert not learner.sets.inconsistent()

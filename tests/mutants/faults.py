@@ -138,36 +138,36 @@ FAULTS = (
     Fault(
         "confident: inverted",
         CHOOSING,
-        "certain = all_doubts(t, eligible, best, t.tolerance) <= t.limit",
-        "certain = all_doubts(t, eligible, best, t.tolerance) > t.limit",
+        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance) <= t.limit",
+        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance) > t.limit",
     ),
     Fault(
         "confident: inverted with bounds",
         CHOOSING,
-        "certain = sure(t, x, norm, eligible, best, t.tolerance, t.limit)",
-        "certain = not sure(t, x, norm, eligible, best, t.tolerance, t.limit)",
+        "certain = beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)",
+        "certain = not beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)",
         first=(ENGINE,),
     ),
     Fault(
         "confident: without tolerance",
         CHOOSING,
-        "certain = all_doubts(t, eligible, best, t.tolerance)",
-        "certain = all_doubts(t, eligible, best, 0.0)",
+        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance)",
+        "certain = all_beaten_probabilities(t, eligible, best, 0.0)",
     ),
     Fault(
         "optimistic: by the mean",
         CHOOSING,
-        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, bold(t, eligible), eligible, False, bounds)",
-        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = leading(t, x, 0.0, eligible, False, bounds)",
+        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = top_two(t, x, optimism_for(t, eligible), eligible, False, bounds)",
+        "        return best, EXPLORE, 0.0, 0.0  # the caller samples\n    leader, _, mean, spread, _, _, _ = top_two(t, x, 0.0, eligible, False, bounds)",
     ),
     Fault(
         "optimistic: for all and not the eligible",
         CHOOSING,
-        "return t.boldness[many - 1]",
+        "return t.coefficient[many - 1]",
         "return t.optimism",
         first=(ENGINE,),
     ),
-    Fault("strict: forgotten", DOUBTING, "return caution * math", "return math"),
+    Fault("strict: forgotten", DOUBTING, "return covariance_factor * math", "return math"),
     Fault(
         "added: δ as for the first",
         "confidence_sets.py",
@@ -192,17 +192,17 @@ FAULTS = (
     Fault(
         "retired: played in compiled runs",
         "engine/runs.py",
-        """everyone = t.everyone
+        """active = t.active
     capacity""",
-        """everyone = t.everyone[:0]
+        """active = t.active[:0]
     capacity""",
         first=(GROWING,),
     ),
     Fault(
         "refresh: what the sets began with counts as rows",
         "confidence_sets.py",
-        "(a.gram[a.settled, : triangles.shape[1]] - triangles)",
-        "a.gram[a.settled, : triangles.shape[1]]",
+        "(a.gram[a.observed_slot, : triangles.shape[1]] - triangles)",
+        "a.gram[a.observed_slot, : triangles.shape[1]]",
         first=(GROWING,),
     ),
     Fault(
@@ -215,8 +215,8 @@ FAULTS = (
     Fault(
         "centre: not weighed by the ridge",
         "confidence_sets.py",
-        "pull = ridge * (np",
-        "pull = 2 * ridge * (np",
+        "response = ridge * (np",
+        "response = 2 * ridge * (np",
     ),
     Fault(
         "wider-rival: narrower",
@@ -227,8 +227,8 @@ FAULTS = (
     Fault(
         "wider-rival: the least likely",
         CHOOSING,
-        "if ahead(t, chance, action, highest, rival):",
-        "if ahead(t, -chance, action, highest, rival):",
+        "if beats(t, chance, action, highest, rival):",
+        "if beats(t, -chance, action, highest, rival):",
     ),
     Fault(
         "sampled: one narrow draw",
@@ -253,7 +253,9 @@ FAULTS = (
     Fault(
         "spot check: without doubts",
         CHOOSING,
-        "odds[action] = doubt(mean - rival_mean + tolerance, apart(t.caution, spread, rival_spread))",
+        """odds[action] = beaten_probability(
+                mean - rival_mean + tolerance, difference_sd(t.covariance_factor, spread, rival_spread)
+            )""",
         "odds[action] = 1.0",
         first=(RANDOM,),
     ),
@@ -267,8 +269,8 @@ FAULTS = (
     Fault(
         "spot check: never elsewhere",
         "engine/random_stream.py",
-        "return ELSEWHERE if others and uniform(key, WHERE) < APART else AGAIN",
-        "return AGAIN",
+        "return CHECK_OTHER if others and uniform(key, WHERE) < OTHER_ACTION_SHARE else CHECK_SAME",
+        "return CHECK_SAME",
         first=(RANDOM,),
     ),
     Fault(
@@ -308,12 +310,12 @@ FAULTS = (
     Fault(
         "bounds: too low by a half",
         SEARCH,
-        "above = error * near[d] + reach * near[d + 1] + optimism * near[d + 2]",
-        "above = error * near[d] + 0.5 * reach * near[d + 1] + optimism * near[d + 2]",
+        "above = error * row32[d] + reach * row32[d + 1] + optimism * row32[d + 2]",
+        "above = error * row32[d] + 0.5 * reach * row32[d + 1] + optimism * row32[d + 2]",
         first=(ENGINE,),
     ),
     Fault(
-        "bounds: quick form too small",
+        "bounds: inverse32 form too small",
         SEARCH,
         "return gap > 0.0 and gap * gap > ABOVE * reach * reach * square",
         "return gap > 0.0 and gap * gap > 0.25 * reach * reach * square",
@@ -327,9 +329,9 @@ FAULTS = (
         first=(ENGINE,),
     ),
     Fault(
-        "eligible: hidden slots seen",
+        "eligible: view_mask slots seen",
         SEARCH,
-        "if hidden[slot] & unseen or (len(eligible) and not eligible[action[slot]]):",
+        "if view_mask[slot] & unseen or (len(eligible) and not eligible[action[slot]]):",
         "if len(eligible) and not eligible[action[slot]]:",
         first=(ENGINE,),
     ),
@@ -356,8 +358,8 @@ FAULTS = (
     Fault(
         "doubts: untouched rivals forgotten",
         DOUBTING,
-        "    return rivals * doubt(",
-        "    return 0.0 * doubt(",
+        "    return rivals * beaten_probability(",
+        "    return 0.0 * beaten_probability(",
         first=(ENGINE,),
     ),
     Fault(
@@ -372,7 +374,7 @@ FAULTS = (
         "row: half a reward", LEARNING, "response[i] += reward * x[i]", "response[i] += 0.5 * reward * x[i]"
     ),
     Fault(
-        "row: θ̂ against the surprise", LEARNING, "theta[i] += surprise * y[i]", "theta[i] -= surprise * y[i]"
+        "row: θ̂ against the surprise", LEARNING, "theta[i] += residual * y[i]", "theta[i] -= residual * y[i]"
     ),
     Fault(
         "row: log det stands still",
@@ -389,7 +391,7 @@ FAULTS = (
     Fault(
         "row: never computed afresh",
         LEARNING,
-        "if live % REFACTOR == 0 or not shrunk <= SHRINK:",
+        "if live % REFACTOR == 0 or not growth <= SHRINK:",
         "if False:",
         first=("online/test_exactness.py", "online/test_sets.py"),
     ),
@@ -409,15 +411,15 @@ FAULTS = (
     Fault(
         "noise: never raised",
         LEARNING,
-        "math.sqrt(surprise) if surprise > root * root * root else 1.0",
+        "math.sqrt(mean_square) if mean_square > root * root * root else 1.0",
         "1.0",
         first=("online/test_monitor.py",),
     ),
     Fault(
         "noise: raised at once",
         LEARNING,
-        "surprise > root * root * root",
-        "surprise > 1.0",
+        "mean_square > root * root * root",
+        "mean_square > 1.0",
         first=("online/test_monitor.py",),
     ),
     Fault(
@@ -428,7 +430,7 @@ FAULTS = (
         first=(CORE,),
     ),
     Fault(
-        "open: settled with its prediction",
+        "open: observed with its prediction",
         OPENING,
         "t.response[slot, i] += (reward - predicted) * x[i]",
         "t.response[slot, i] += 0.0 * x[i]",
@@ -444,8 +446,8 @@ FAULTS = (
     Fault(
         "open: a twin too many",
         OPENING,
-        "    t.hidden[slot] = 3\n",
-        "    t.hidden[slot] = 2\n",
+        "    t.view_mask[slot] = 3\n",
+        "    t.view_mask[slot] = 2\n",
         first=(ENGINE, CORE),
     ),
     Fault(
@@ -459,8 +461,8 @@ FAULTS = (
     Fault(
         "own rule: asked last",
         "core.py",
-        "        if self._own:\n            check_sizes(x)",
-        "        if self._own and False:\n            check_sizes(x)",
+        "        if self._custom:\n            check_sizes(x)",
+        "        if self._custom and False:\n            check_sizes(x)",
         first=("online/test_rules.py",),
     ),
     Fault(
@@ -510,13 +512,13 @@ FAULTS = (
         for name, file, right, wrong in (
             ("the price forgotten", WORTH, "enough) - t.price - loss", "enough) - loss"),
             ("the loss forgotten", WORTH, "enough) - t.price - loss", "enough) - t.price"),
-            ("one call ahead", WORTH, "AHEAD = 128", "AHEAD = 1"),
+            ("one call ahead", WORTH, "MAX_LOOKAHEAD_CALLS = 128", "MAX_LOOKAHEAD_CALLS = 1"),
             ("calls of the past", WORTH, "(left - n + 1) * (total / m) / n", "left * (total / m) / n"),
             ("its own rival", WORTH, "rival[j] if who[j] == slot else best[j]", "best[j]"),
-            ("untried actions without rivals", FORESEEING, "if t.blanks > 1 else", "if False else"),
-            ("means stand still", FORESEEING, "t.hope[slot] += more", "pass"),
-            ("a gap that closes costs nothing", FORESEEING, "t.base[slot] += more", "pass"),
-            ("forms stand still", FORESEEING, "t.floor[slot] += more", "pass"),
+            ("untried actions without rivals", FORESEEING, "if t.shared_ranked > 1 else", "if False else"),
+            ("means stand still", FORESEEING, "t.voi_bound[slot] += more", "pass"),
+            ("a gap that closes costs nothing", FORESEEING, "t.bound_base[slot] += more", "pass"),
+            ("forms stand still", FORESEEING, "t.bound_floor[slot] += more", "pass"),
             (
                 "one who falls behind stays",
                 FORESEEING,
@@ -527,7 +529,7 @@ FAULTS = (
             (
                 "noise that grows is not seen",
                 FORESEEING,
-                "t.unit * CRAMPED <= t.common <= t.unit",
+                "t.unit * SIGMA_SLACK <= t.common <= t.unit",
                 "t.unit > 0.0",
             ),
             ("fewer calls bounded too low", WORTH, "curved * slower) /", "curved) /"),
@@ -548,11 +550,16 @@ FAULTS = (
             (
                 "retired actions count",
                 FORESEEING,
-                "(len(t.everyone) == 0 or t.everyone[t.action[slot]])",
+                "(len(t.active) == 0 or t.active[t.action[slot]])",
                 "True",
             ),
-            ("never spent", CHOOSING, "if t.purse > 0 and t.left > 0.0:", "if t.left > 0.0:"),
-            ("time stands still", RUNNING, "t.left -= t.passing", "t.left -= 0.0"),
+            (
+                "never spent",
+                CHOOSING,
+                "if t.calls_left > 0 and t.rounds_left > 0.0:",
+                "if t.rounds_left > 0.0:",
+            ),
+            ("time stands still", RUNNING, "t.rounds_left -= t.discount_per_round", "t.rounds_left -= 0.0"),
         )
     ),
 )

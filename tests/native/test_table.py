@@ -186,7 +186,7 @@ def test_machine_code_is_tied_to_the_modules_that_kernels_import(tmp_path):
         for path in compile._imports(file.read_text(encoding="utf-8"))
     }
     elsewhere = {name for name in imported if not name.startswith(("online/engine/", "native/"))}
-    assert elsewhere == {"hashing.py", "log/limits.py", "model/assumptions.py", "model/ellipsoids.py"}
+    assert elsewhere == {"hashing.py", "log/limits.py", "model/confidence.py"}
     before = compile.text_hash(tmp_path)
     (tmp_path / "kernel.py").write_text("from sparing import hashing\n")
     compile.text_hash.cache_clear()

@@ -26,7 +26,7 @@ def live(learner, *, every=3, wait=5):
     """A service's day through the core: calls open for a while, some of them expire. The ordered rewards."""
     waiting, rewards = [], []
     for t, x in enumerate(ROUNDS.contexts):
-        proposal = learner.propose(x, luck=luck(t))
+        proposal = learner.propose(x, entropy=luck(t))
         action = t % 6 if t % 4 == 0 else proposal.action  # now and then somebody else chooses
         if proposal.needs_reward or t % 4 == 0:
             waiting.append((t, action, x, learner.begin(action, x)))
@@ -80,7 +80,7 @@ def test_the_ledger_is_the_core(name):
     learner, core = build(name, LOG, seed=5), build(name, LOG, seed=5)
     for twin in (learner, core):
         twin.spot_check = 0.0
-        twin.rename(twin.action_names)
+        twin.set_actions(twin.action_names)
     if learner.explore == "sampled" or "policy" in name:
         return  # a learner's own luck is another one than that of the caller's bytes
     made = {}
@@ -88,7 +88,9 @@ def test_the_ledger_is_the_core(name):
         decision, proposal = learner.decide(x), core.propose(x)
         assert decision[2:] == proposal[2:]
         assert decision.action == core.action_names[proposal.action]
-        core.count(rounds=1, calls=int(proposal.needs_reward))  # one that weighs calls must know the time
+        core.add_counts(
+            rounds=1, calls=int(proposal.needs_reward)
+        )  # one that uses_voi calls must know the time
         if proposal.needs_reward:
             made[t] = decision, proposal.action, x, core.begin(proposal.action, x)
         for number in [n for n in made if n + 4 * (n % 3) <= t]:
@@ -108,8 +110,8 @@ def test_a_proposal_changes_nothing_and_is_repeatable(name, tmp_path):
     learner = build(name, LOG)
     live(learner)
     before = saved_bytes(learner, tmp_path)
-    first = [learner.propose(x, luck=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
-    again = [learner.propose(x, luck=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
+    first = [learner.propose(x, entropy=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
+    again = [learner.propose(x, entropy=luck(t)) for t, x in enumerate(ROUNDS.contexts)]
     assert first == again
     assert saved_bytes(learner, tmp_path) == before
     for proposal in first:
@@ -131,10 +133,10 @@ def test_a_value_does_not_depend_on_what_was_looked_at_before(name):
 def test_luck_decides_where_there_is_any():
     learner = build("lints", LOG)
     x = ROUNDS.contexts[0]
-    assert len({learner.propose(x, luck=luck(t)).action for t in range(200)}) > 1
-    assert len({learner.propose(x, luck=b"same").action for _ in range(20)}) == 1
+    assert len({learner.propose(x, entropy=luck(t)).action for t in range(200)}) > 1
+    assert len({learner.propose(x, entropy=b"same").action for _ in range(20)}) == 1
     certain = build("linucb", LOG)
-    assert len({certain.propose(x, luck=luck(t)).action for t in range(50)}) == 1
+    assert len({certain.propose(x, entropy=luck(t)).action for t in range(50)}) == 1
 
 
 def test_an_open_call_counts_in_what_is_asked_next_and_not_in_what_is_known():
@@ -145,7 +147,7 @@ def test_an_open_call_counts_in_what_is_asked_next_and_not_in_what_is_known():
     known = learner.sets.evaluate(x)
     predicted = learner.begin(action, x)
     assert predicted == pytest.approx(known[0][action])
-    mean, width = learner.sets.evaluate(x, ahead=True)
+    mean, width = learner.sets.evaluate(x, pending=True)
     assert mean[action] == pytest.approx(known[0][action], rel=1e-12)
     assert width[action] == pytest.approx(
         known[1][action] / np.sqrt(1 + (known[1][action] / 0.5) ** 2), rel=1e-9
@@ -153,10 +155,10 @@ def test_an_open_call_counts_in_what_is_asked_next_and_not_in_what_is_known():
     assert np.array_equal(learner.sets.evaluate(x), known)
     second = learner.begin(action, ROUNDS.contexts[1])
     learner.cancel(action, ROUNDS.contexts[1], second)
-    assert learner.sets.evaluate(x, ahead=True)[1][action] == pytest.approx(width[action], rel=1e-9)
+    assert learner.sets.evaluate(x, pending=True)[1][action] == pytest.approx(width[action], rel=1e-9)
     learner.finish(action, x, 2.0, predicted)
     assert learner.sets.waiting.sum() == 0
-    assert np.array_equal(learner.sets.evaluate(x, ahead=True), learner.sets.evaluate(x))
+    assert np.array_equal(learner.sets.evaluate(x, pending=True), learner.sets.evaluate(x))
 
 
 def test_what_was_open_and_came_is_as_if_it_had_come_at_once():
@@ -169,14 +171,14 @@ def test_what_was_open_and_came_is_as_if_it_had_come_at_once():
     rest = [(action, x, plain.begin(action, x)) for action, x, _ in opened[4:]]
     point = ROUNDS.contexts[9]
     assert np.allclose(
-        learner.sets.evaluate(point, ahead=True)[1], plain.sets.evaluate(point, ahead=True)[1], rtol=1e-9
+        learner.sets.evaluate(point, pending=True)[1], plain.sets.evaluate(point, ahead=True)[1], rtol=1e-9
     )
     theta = np.linalg.solve(
         plain.sets.gram[2] + sum(np.outer(x, x) for _, x, _ in rest),
         plain.sets.response[2]
         + sum(predicted * x for (_, x, _), (_, _, predicted) in zip(rest, opened[4:], strict=True)),
     )
-    assert learner.sets.evaluate(point, ahead=True)[0][2] == pytest.approx(float(point @ theta), rel=1e-9)
+    assert learner.sets.evaluate(point, pending=True)[0][2] == pytest.approx(float(point @ theta), rel=1e-9)
 
 
 def test_pending_is_said_where_only_open_calls_would_skip():
@@ -231,7 +233,7 @@ def test_no_compile_after_the_warm_up(name):
         allowed = np.array([True] * 3 + [False] * (learner.n_actions - 3))
         proposal = learner.propose(x, allowed=allowed, spot_checks=False)
         learner.value(learner.best(x, allowed), x)
-        learner.must_learn(0, x)
+        learner.check_learnable(0, x)
         if learner.explore == "sampled" and proposal.needs_reward:
             assert 0 <= learner.chance(1, x, allowed) <= 1
     assert recorder.buffer == []
@@ -254,7 +256,7 @@ def test_the_chances_of_a_learner_that_samples_add_up():
     x = ROUNDS.contexts[0]
     chances = [core.chance(action, x) for action in range(core.n_actions)]
     assert sum(chances) == pytest.approx(1, abs=1e-6)
-    proposal = core.propose(x, luck=b"one")
+    proposal = core.propose(x, entropy=b"one")
     assert proposal.play_probability == chances[proposal.action]
 
 
@@ -270,7 +272,7 @@ def test_what_is_open_counts_with_its_prediction_whatever_became_of_the_others()
         sets, x = core.sets, rows[2]
         gram, response = sets.gram[0] + np.outer(x, x), sets.response[0] + third * x
         z = rng.random(LOG.n_features)
-        mean, _ = sets.evaluate(z, ahead=True)
+        mean, _ = sets.evaluate(z, pending=True)
         assert mean[0] == pytest.approx(z @ np.linalg.solve(gram, response), rel=1e-9, abs=1e-12)
         core.cancel(0, x, third)
 
@@ -319,12 +321,12 @@ def test_a_call_is_found_by_its_number_however_many_are_pending(monkeypatch):
 def test_a_deferred_call_counts_once_it_is_imputed(tmp_path):
     core = build("linucb", LOG)
     x = ROUNDS.contexts[0]
-    before = core.sets.evaluate(x, ahead=True)
+    before = core.sets.evaluate(x, pending=True)
     call = core.open_call(2, x, deferred=True)
-    assert np.array_equal(core.sets.evaluate(x, ahead=True), before)
+    assert np.array_equal(core.sets.evaluate(x, pending=True), before)
     assert core.pending_calls() == []
     assert core.impute(call) == core.pending_call(call).predicted == before[0][2]
-    assert core.sets.evaluate(x, ahead=True)[1][2] < before[1][2]
+    assert core.sets.evaluate(x, pending=True)[1][2] < before[1][2]
     dropped = core.open_call(2, x, deferred=True)
     core.cancel_call(dropped)
     core.observe(call, 1.0)

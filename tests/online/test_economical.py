@@ -195,7 +195,7 @@ def test_the_fused_run_is_the_run_step_by_step():
         assert twin.digest() == learner.digest()
         assert (twin.calls, twin.rounds) == (learner.calls, learner.rounds) == (int(trace.calls[-1]), 1500)
         assert "calls" not in more or learner.calls == 30
-        assert np.array_equal(twin.sets.arrays.left, learner.sets.arrays.left)
+        assert np.array_equal(twin.sets.arrays.rounds_left, learner.sets.arrays.rounds_left)
 
 
 def test_many_at_once_are_one_by_one():
@@ -356,7 +356,7 @@ def test_a_summary_starts_the_same_learner(tmp_path):
         one, other = (sparing.economical(source, call_cost=0.05) for source in (log, summary))
         assert one.rules == other.rules
         assert one.rules[0].horizon == 500
-        assert np.array_equal(one.sets.arrays.reservoir, other.sets.arrays.reservoir)
+        assert np.array_equal(one.sets.arrays.context_sample, other.sets.arrays.context_sample)
         assert simulate(one, world, rounds=300).calls[-1] == simulate(other, world, rounds=300).calls[-1]
 
 

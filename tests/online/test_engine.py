@@ -35,17 +35,20 @@ def random_sets(
         patch.setattr("sparing.online.confidence_sets.BOUNDED_FROM", 10**12 if bounds == "none" else 0)
         patch.setattr("sparing.online.confidence_sets.QUICK_FROM", 0 if bounds == "quick" else 10**12)
         sets = ConfidenceSets(sums, given, constant=constant, **more)
-    assert (len(sets.arrays.near) > 0, len(sets.arrays.quick) > 0) == (bounds != "none", bounds == "quick")
+    assert (len(sets.arrays.bounds32) > 0, len(sets.arrays.inverse32) > 0) == (
+        bounds != "none",
+        bounds == "quick",
+    )
     sets.prioritise(rng.permutation(k))
     return sets
 
 
 def chosen(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ahead=False):
     """What compiled code decides by a plan, in one of the two views."""
-    sets.follow(rules.compile_rules(*plan, 0.0))
-    sets.desk.scratch.threshold, sets.desk.scratch.answer = threshold, logged
+    sets.apply_rules(rules.compile_rules(*plan, 0.0))
+    sets.scratch.work.threshold, sets.scratch.work.answer = threshold, logged
     action, reason, *rest = choice.choose(
-        sets.desk.ahead if ahead else sets.desk.settled, x, eligible, sets.bounds
+        sets.scratch.pending if ahead else sets.scratch.observed, x, eligible, sets.bounds
     )
     return action, rules.REASONS[reason], *rest
 
@@ -53,7 +56,7 @@ def chosen(sets, plan, x, eligible=NOBODY_OUT, threshold=np.nan, logged=0, *, ah
 def full_choice(sets, plan, x, eligible, threshold, logged, *, ahead=False):
     """The rules in NumPy over all actions: action and reason."""
     used, explore, least = plan
-    mean, spread = sets.evaluate(x, ahead=ahead)
+    mean, spread = sets.evaluate(x, pending=ahead)
     allowed = eligible if len(eligible) else np.ones(len(mean), dtype=bool)
     bold = optimism(used, explore, least, allowed)
     seen = Round(mean, spread, bold, allowed, sets.arrays.priority, sets.frozen, threshold, logged)
@@ -106,22 +109,22 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
             given = sets, PLANS[plan], x, eligible, threshold, logged
             action, reason, mean, spread = chosen(*given, ahead=ahead)
             assert (action, reason) == full_choice(*given, ahead=ahead)
-            assert (mean, spread) == tuple(array[action] for array in sets.evaluate(x, ahead=ahead))
+            assert (mean, spread) == tuple(array[action] for array in sets.evaluate(x, pending=ahead))
         seen.add(reason)
         if step % 7 == 0 and not sets.frozen[action]:
             row = fixed[rng.integers(4)]
-            waiting.append((action, row, sets.begin(action, row)))
+            waiting.append((action, row, sets.open_call(action, row)))
         elif step % 7 == 3 and waiting:
             opened, row, predicted = waiting.pop(rng.integers(len(waiting)))
             left = [(other, value) for action, other, value in waiting if action == opened]
             if rng.random() < 0.5:
-                sets.take_back(opened, row, predicted, left)
+                sets.remove_imputed(opened, row, predicted, left)
             else:
-                sets.absorb(opened, row, 1.0)
-                sets.settle(opened, row, 1.0, predicted, left)
+                sets.add_observation(opened, row, 1.0)
+                sets.replace_imputed(opened, row, 1.0, predicted, left)
         if (reason == "explore" or step % 5 == 0) and not sets.frozen[action]:
             # Rewards on a grid and repeated contexts make sets that differ in the last bits, or not at all.
-            sets.absorb(action, x if np.abs(x).max() < 1e3 else fixed[0], float(rng.integers(-1, 2)))
+            sets.add_observation(action, x if np.abs(x).max() < 1e3 else fixed[0], float(rng.integers(-1, 2)))
     assert len(seen) >= (1 if plan == "none" else 2)
 
 
@@ -133,12 +136,12 @@ def test_many_equal_sets_and_tiny_gaps():
         sets = random_sets(rng, k, d, rows=40, bounds=bounds)
         a = sets.arrays
         for slot in range(2, k + 1):
-            for array in (a.gram, a.inverse, a.theta, a.response, a.log_det, a.radius, a.root):
+            for array in (a.gram, a.inverse, a.theta, a.response, a.log_det, a.radius, a.metric_factor):
                 array[slot] = array[1]
         for slot in range(2, k + 1, 3):
             a.theta[slot, slot % d] = np.nextafter(a.theta[1, slot % d], rng.choice([-9.0, 9.0]))
         for slot in range(k + 1):
-            search.write_bounds_row(sets.desk.settled, slot)
+            search.write_bounds_row(sets.scratch.observed, slot)
         for _ in range(1500):
             x = rng.random(d)
             got = chosen(sets, PLANS["certified"], x)
@@ -153,7 +156,7 @@ def test_the_best_mean_among_gaps_too_small_for_single_precision(bounds):
     theta = sets.arrays.theta
     theta[1:21] = theta[1] + 1e-12 * rng.standard_normal((20, 4))
     for slot in range(21):
-        search.write_bounds_row(sets.desk.settled, slot)
+        search.write_bounds_row(sets.scratch.observed, slot)
     plan = ([rules.ConfidentRule(np.inf, 0.95)], "optimistic", 2.5)
     for x in rng.random((150, 4)):
         action, reason = chosen(sets, plan, x)[:2]
@@ -172,7 +175,7 @@ def test_large_sets_with_close_actions(bounds):
             x = rng.random(d)
             got = chosen(sets, PLANS[plan], x)
             assert got[:2] == full_choice(sets, PLANS[plan], x, NOBODY_OUT, np.nan, 0)
-            sets.absorb(got[0], x, float(rng.standard_normal()))
+            sets.add_observation(got[0], x, float(rng.standard_normal()))
 
 
 def test_fifty_thousand_steps_of_one_growing_learner():
@@ -184,9 +187,9 @@ def test_fifty_thousand_steps_of_one_growing_learner():
     mean, spread, everyone = np.empty(k), np.empty(k), np.ones(k, dtype=bool)
     for x in rng.random((50_000, d)):
         action = chosen(sets, PLANS["none"], x)[0]
-        search.evaluate(sets.desk.settled, x, mean, spread)
+        search.evaluate(sets.scratch.observed, x, mean, spread)
         assert action == best(mean + spread, everyone, sets.arrays.priority)
-        sets.absorb(action, x, float(theta[action] @ x + 0.5 * rng.standard_normal()))
+        sets.add_observation(action, x, float(theta[action] @ x + 0.5 * rng.standard_normal()))
 
 
 @pytest.mark.parametrize("bounds", ["shared", "quick"])
@@ -199,18 +202,18 @@ def test_no_set_reaches_above_its_bounds(bounds):
     for step in range(4000):
         x = rng.standard_normal(d) * 10.0 ** rng.integers(-2, 3)
         if step % 10 == 0:
-            norm = search.scan_bounds(sets.desk.settled, x, 1.7, NOBODY_OUT, sets.bounds)
-            search.evaluate(sets.desk.settled, x, mean, spread)
-            top, slot = mean + 1.7 * spread, sets.arrays.settled
-            assert (sets.desk.scratch.upper[slot] >= top)[slot > 0].all()
+            norm = search.scan_bounds(sets.scratch.observed, x, 1.7, NOBODY_OUT, sets.bounds)
+            search.evaluate(sets.scratch.observed, x, mean, spread)
+            top, slot = mean + 1.7 * spread, sets.arrays.observed_slot
+            assert (sets.scratch.work.upper[slot] >= top)[slot > 0].all()
             if bounds == "quick":
-                products = sets.desk.scratch.products / (norm * norm)
-                sets.desk.scratch.rough_products[:] = products
+                products = sets.scratch.work.products / (norm * norm)
+                sets.scratch.work.rough_products[:] = products
                 for a in np.flatnonzero(slot):
-                    assert not search.pruned(sets.desk.settled, slot[a], norm, 1.7, top[a])
+                    assert not search.pruned(sets.scratch.observed, slot[a], norm, 1.7, top[a])
                     clearly = top[a] + 1.7 * 0.1 + 0.01 * (norm + abs(top[a]))  # the misfit, and rounding
-                    assert search.pruned(sets.desk.settled, slot[a], norm, 1.7, clearly)
-        sets.absorb(
+                    assert search.pruned(sets.scratch.observed, slot[a], norm, 1.7, clearly)
+        sets.add_observation(
             int(rng.integers(k)), x if np.abs(x).max() < 50 else x / 100, float(rng.standard_normal())
         )
 
@@ -220,15 +223,15 @@ def test_certificates_bound_the_inverse():
     rng = np.random.default_rng(6)
     sets = random_sets(rng, 12, 5, rows=15, share_touched=0.7)
     for _ in range(3000):
-        sets.absorb(int(rng.integers(12)), rng.standard_normal(5) * rng.choice([0.1, 3.0]), 0.0)
+        sets.add_observation(int(rng.integers(12)), rng.standard_normal(5) * rng.choice([0.1, 3.0]), 0.0)
     rows, columns = np.triu_indices(5)
     span = np.zeros((5, 5))
-    span[rows, columns] = span[columns, rows] = sets.arrays.span[:15]
+    span[rows, columns] = span[columns, rows] = sets.arrays.metric_inverse[:15]
     for slot in range(sets.arrays.used):
         inverse = np.zeros((5, 5))
         inverse[rows, columns] = inverse[columns, rows] = sets.arrays.inverse[slot, :15]
         largest = np.linalg.eigvals(span @ inverse).real.max()
-        assert largest <= sets.arrays.root[slot] ** 2 <= 6 * largest
+        assert largest <= sets.arrays.metric_factor[slot] ** 2 <= 6 * largest
 
 
 @compiled
@@ -257,25 +260,25 @@ def test_packed_algebra(d):
     x, rows = rng.standard_normal(d), rng.standard_normal((d + 3, d))
     full = rows.T @ rows + np.eye(d)
     upper = np.triu_indices(d)
-    packed, inverse = full[upper], np.empty(len(upper[0]))
-    products, out = np.empty(len(packed)), np.empty(d)
+    triangle, inverse = full[upper], np.empty(len(upper[0]))
+    products, out = np.empty(len(triangle)), np.empty(d)
     size = np.linalg.norm(full) * (x @ x)
     packed.outer(x, products)
-    assert dot(packed, products) == pytest.approx(x @ full @ x, abs=4 * d * size * 2.0**-53)
-    rough = packed.rough_dot(packed.astype(np.float32), products.astype(np.float32))
-    assert rough == pytest.approx(x @ full @ x, abs=(len(packed) + 4) * size * 2.0**-24)
-    packed.times(packed, x, out)
+    assert dot(triangle, products) == pytest.approx(x @ full @ x, abs=4 * d * size * 2.0**-53)
+    rough = packed.rough_dot(triangle.astype(np.float32), products.astype(np.float32))
+    assert rough == pytest.approx(x @ full @ x, abs=(len(triangle) + 4) * size * 2.0**-24)
+    packed.times(triangle, x, out)
     assert np.allclose(
         out, full @ x, rtol=0, atol=4 * d * 2.0**-53 * np.linalg.norm(full) * np.linalg.norm(x)
     )
-    log_det = packed.invert(packed, inverse, np.empty((d, d)), 0.5) - d * np.log(2)
+    log_det = packed.invert(triangle, inverse, np.empty((d, d)), 0.5) - d * np.log(2)
     rounding = 10 * d * d * np.linalg.cond(full) * 2.0**-53
     assert log_det == pytest.approx(np.linalg.slogdet(full)[1], abs=rounding)
     expected = np.linalg.inv(full)
     assert np.abs(inverse - expected[upper]).max() <= rounding * np.linalg.norm(expected)
-    y, other = rng.standard_normal(d), packed.copy()
-    packed.add_both(packed, x, other, y, 2.0)
-    assert np.allclose(packed, (full + np.outer(x, x))[upper])
+    y, other = rng.standard_normal(d), triangle.copy()
+    packed.add_both(triangle, x, other, y, 2.0)
+    assert np.allclose(triangle, (full + np.outer(x, x))[upper])
     assert np.allclose(other, (full + 2 * np.outer(y, y))[upper])
 
 
@@ -294,11 +297,11 @@ def test_a_million_updates_do_not_drift(spread):
     contexts = rng.standard_normal((1000, 3)) * scale
     rewards = contexts @ (np.array([1.0, -2.0, 3.0]) / scale) + rng.standard_normal(1000)
     for start in range(1000):
-        repeat(sets.desk.settled, contexts, rewards, start)
+        repeat(sets.scratch.observed, contexts, rewards, start)
     assert sets.live[0] == 1_000_000
     gram = np.eye(3) + 1000 * contexts.T @ contexts
     assert np.allclose(sets.gram[0], gram, rtol=1e-9)
-    assert not sets.contradiction()
+    assert not sets.inconsistent()
     fresh = np.linalg.inv(sets.gram[0])
     assert np.abs(sets.inverse[0] / fresh - 1).max() <= 1e-9
     theta = np.linalg.solve(sets.gram[0], sets.response[0])

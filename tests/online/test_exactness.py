@@ -73,7 +73,7 @@ def test_means_and_widths_are_exact_or_the_row_is_refused(kind, scale):
         for x in contexts_of(kind, rng, 40, d, scale):
             r = reward * float(rng.standard_normal())
             before = sets.inverse[0], sets.theta[0], sets.digest
-            if not sets.absorb(0, x, r):
+            if not sets.add_observation(0, x, r):
                 assert np.array_equal(sets.inverse[0], before[0])
                 assert np.array_equal(sets.theta[0], before[1])
                 assert sets.digest == before[2]
@@ -97,7 +97,7 @@ def test_ordinary_rows_are_far_more_exact_than_promised():
     rng = np.random.default_rng(0)
     sets, rows = empty(1, 6, 1.0), rng.random((300, 6))
     for x in rows:
-        sets.absorb(0, x, float(x.sum()))
+        sets.add_observation(0, x, float(x.sum()))
     points = [rows[0], rows[-1], rng.standard_normal(6)]
     true, _ = true_values(rows, rows.sum(axis=1), 1.0, points)
     for point, (mean, width) in zip(points, true, strict=True):
@@ -141,7 +141,7 @@ def test_what_cannot_be_exact_is_refused_and_changes_nothing(tmp_path):
         learner.update(learner.decide(x), 1.0)
     learner.save(tmp_path / "before")
     for x in 1e9 * rng.standard_normal((20, 4)):
-        with pytest.raises(DecisionError, match=r"could not be learnt exactly.*Scale the features"):
+        with pytest.raises(DecisionError, match=r"cannot be learnt exactly.*Scale the features"):
             learner.decide(x)
     learner.save(tmp_path / "after")
     assert (tmp_path / "after").read_bytes() == (tmp_path / "before").read_bytes()
@@ -202,4 +202,4 @@ def test_the_noise_of_confident_is_raised_only_where_exactness_asks_for_it():
     log = sparing.Log.from_arrays(alike, [0, 1, 2] * 100, rng.random(300), action_names=[0, 1, 2, 3])
     learner = sparing.confident(log, noise=1e-6, prior_scale=1.0)
     assert learner.assumptions.noise > 1e-6
-    assert not learner.sets.contradiction()
+    assert not learner.sets.inconsistent()

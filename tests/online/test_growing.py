@@ -239,7 +239,7 @@ def test_compiled_runs_know_what_came_and_went():
         (
             lambda: sparing.eps_moful(LOG, supported=sparing.most_logged(2)),
             lambda one: one.add_action("new"),
-            "knows no others",
+            "cannot add others",
         ),
         (lambda: sparing.moful(LOG), lambda one: one.refresh(), "no prior"),
     ],

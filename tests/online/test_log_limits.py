@@ -158,7 +158,7 @@ def test_it_is_saved_and_loaded_and_files_without_a_word_are_samples(tmp_path):
     run(learner, rounds)
     learner.save(tmp_path / "limit.sparing")
     loaded = sparing.load(tmp_path / "limit.sparing")
-    assert (loaded.rules[0].beats, loaded.promise) == ("limit", learner.promise)
+    assert (loaded.rules[0].beats, loaded.guarantee) == ("limit", learner.guarantee)
     assert saved_bytes(loaded, tmp_path) == saved_bytes(learner, tmp_path)
     contexts = learner.rules[0].by_context.keys
     answers = [one.decide_many(contexts).reasons.tolist() for one in (learner, loaded)]
@@ -210,10 +210,11 @@ def test_the_promise_says_what_a_skip_costs_and_how_surely():
     log = make_log(1, parameters(1))
     promise = sparing.eps_moful_ips(
         log, supported=sparing.most_logged(2), beats="limit", delta=0.1, **GIVEN
-    ).promise
+    ).guarantee
     assert "with probability 0.9 " in promise
     assert "log-beats cost up to ε·S_x" in promise
     small = {"beats": "limit", "radius_scale": 0.5, **GIVEN}
     assert (
-        "none: radius_scale" in sparing.eps_moful_ips(log, supported=sparing.most_logged(2), **small).promise
+        "none: radius_scale"
+        in sparing.eps_moful_ips(log, supported=sparing.most_logged(2), **small).guarantee
     )

@@ -33,7 +33,7 @@ def posterior_runs(runs, factor):
         means = np.einsum("ni,nij,nj->n", x, inverse, response)
         widths = np.sqrt(np.einsum("ni,nij,nj->n", x, inverse, x))
         for sets, *call in zip(watched, rewards, means, widths, strict=True):
-            monitor_residual(sets.desk.settled, *call)
+            monitor_residual(sets.scratch.observed, *call)
         gram += x[:, :, None] * x[:, None, :]
         response += x * rewards[:, None]
     return [sets.monitor for sets in watched]
@@ -70,7 +70,7 @@ def test_nothing_observed_inflates_nothing():
 
 def test_misfit_counts_as_deviation():
     sets = watching(noise=1.0, misfit=2.0)
-    monitor_residual(sets.desk.settled, 3.0, 1.0, 0.5)
+    monitor_residual(sets.scratch.observed, 3.0, 1.0, 0.5)
     assert sets.monitor.surprise == pytest.approx(4 / (1 + 0.25 + 4))
 
 

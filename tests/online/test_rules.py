@@ -151,5 +151,5 @@ def test_confident_skips_at_its_limit_and_not_below():
         everyone = np.ones(len(mean), dtype=bool)
         doubt = plain.doubts(mean, spread, everyone, plain.best(mean, everyone, learner.priority), 0.02)[1]
         for limit, reason in ((doubt, "confident"), (np.nextafter(doubt, 0.0), "explore")):
-            learner.sets.follow(learner.plan._replace(limit=limit))
+            learner.sets.apply_rules(learner.plan._replace(limit=limit))
             assert learner.propose(x).reason == reason

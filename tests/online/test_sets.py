@@ -27,7 +27,7 @@ def feed(sets, rows, seed=0):
     contexts, actions = rng.standard_normal((rows, d)), rng.integers(0, k, rows)
     rewards = rng.standard_normal(rows)
     for x, a, r in zip(contexts, actions, rewards, strict=True):
-        sets.absorb(int(a), x, float(r))
+        sets.add_observation(int(a), x, float(r))
     return contexts, actions, rewards
 
 
@@ -58,7 +58,7 @@ def test_gram_times_inverse_is_the_identity_at_the_start_and_after_many_updates(
     feed(sets, 2000)
     limit = 50 * REFACTOR * EPS * np.linalg.cond(sets.gram[0])
     assert np.abs(sets.gram[0] @ sets.inverse[0] - np.eye(4)).max() <= limit
-    assert not sets.contradiction()
+    assert not sets.inconsistent()
     assert sets.log_det[0] == pytest.approx(np.linalg.slogdet(sets.gram[0] / ridge)[1], rel=1e-12)
 
 
@@ -84,7 +84,7 @@ def test_widths_never_grow(ridge):
         widths = np.sqrt(np.einsum("ni,ij,nj->n", probes, sets.inverse[0], probes))
         assert (widths <= before * (1 + 1e-12 / ridge)).all()
         before = widths
-        sets.absorb(0, rng.standard_normal(4), 1.0)
+        sets.add_observation(0, rng.standard_normal(4), 1.0)
 
 
 @pytest.mark.parametrize("radius", ["determinant", "trace", "paper"])
@@ -94,7 +94,7 @@ def test_radii_by_their_formulas(radius):
     sets.freeze(np.array([1]), np.zeros((1, 4)))
     rng = np.random.default_rng(2)
     for a in (0, 2, 2, 0, 2):
-        sets.absorb(a, rng.standard_normal(4), 0.3)
+        sets.add_observation(a, rng.standard_normal(4), 0.3)
     d, square = 4, 2.0**2 / 0.5
     log_delta = np.log(2 / 0.05)
     for a, n in ((0, 2), (2, 3)):

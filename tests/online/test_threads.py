@@ -64,7 +64,7 @@ def test_proposals_from_four_threads_are_those_of_one(name, k, d):
 
     def ask(t):
         proposal = learner.propose(
-            contexts[t], allowed=masks[t % 16] if t % 3 == 0 else None, luck=t.to_bytes(4, "big")
+            contexts[t], allowed=masks[t % 16] if t % 3 == 0 else None, entropy=t.to_bytes(4, "big")
         )
         return proposal[:7]
 
@@ -104,13 +104,13 @@ def test_deciding_and_learning_from_four_threads_loses_nothing(name, k, d):
     learner, world = learner_of(name, k, d, seed=4)
     each = DECISIONS // 4 if k == 20 else 1000
     contexts = world.contexts(THREADS * each, np.random.default_rng(5)).reshape(THREADS, each, d)
-    turns = []
+    lock = []
 
     def play(number):
         waiting, rng = [], np.random.default_rng([6, number])
         for t in range(each):
             decision = learner.decide(contexts[number, t])
-            turns.append(decision.id)
+            lock.append(decision.id)
             if decision.needs_reward:
                 waiting.append((decision, float(rng.standard_normal())))
             while len(waiting) > 3 or (waiting and rng.random() < 0.3):
@@ -124,9 +124,9 @@ def test_deciding_and_learning_from_four_threads_loses_nothing(name, k, d):
     left = together(play)
     assert learner.rounds == THREADS * each
     assert len(learner.open) == sum(left)
-    assert sorted(turns) == list(range(THREADS * each))
+    assert sorted(lock) == list(range(THREADS * each))
     assert learner.sets.live.sum() + learner.sets.waiting.sum() <= learner.calls
-    assert not learner.sets.contradiction()
+    assert not learner.sets.inconsistent()
 
 
 class Ledger(dict):
@@ -188,18 +188,18 @@ def test_turns_in_one_order_give_the_bits_of_that_order():
 
 
 def test_a_change_waits_for_those_who_look_and_nobody_looks_meanwhile():
-    turns, seen, inside = ReadWriteLock(), [], threading.Event()
+    lock, seen, inside = ReadWriteLock(), [], threading.Event()
 
     def look():
-        with turns.looking():
+        with lock.reading():
             inside.set()
             time.sleep(0.05)
             seen.append("looked")
 
     def change():
         inside.wait()
-        with turns.door:
-            turns.wait()
+        with lock.write_lock:
+            lock.wait_for_readers()
             seen.append("changed")
 
     threads = [threading.Thread(target=look), threading.Thread(target=change)]
@@ -225,4 +225,4 @@ def test_a_learner_that_grows_under_readers_keeps_its_old_arrays_alive():
     together(work)
     assert learner.calls == 400
     assert len(learner.sets.arrays.theta) >= 4 * slots
-    assert not learner.sets.contradiction()
+    assert not learner.sets.inconsistent()

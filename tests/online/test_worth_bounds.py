@@ -10,26 +10,26 @@ from sparing.simulation import LinearWorld, draw_log
 
 def kept(learner, name, ahead=False):
     """A field of the foresight of this thread."""
-    table = learner.sets.desk.ahead if ahead else learner.sets.desk.settled
+    table = learner.sets.scratch.pending if ahead else learner.sets.scratch.observed
     held = table.held[1 + list(type(table).fields).index(name)]
     return held if type(table).fields[name][1] else held[0]
 
 
 def visible(learner, ahead):
     """The slots of the actions that may be played, an untouched action's being 0."""
-    slots = learner.sets.arrays.ahead if ahead else learner.sets.arrays.settled
+    slots = learner.sets.arrays.pending_slot if ahead else learner.sets.arrays.observed_slot
     return slots[learner.active()]
 
 
 def means_of(learner):
     """x_j·θ̂_a, in the mean over the reservoir (K,)."""
-    return (learner.sets.arrays.reservoir @ learner.sets.theta.T).mean(axis=0)
+    return (learner.sets.arrays.context_sample @ learner.sets.theta.T).mean(axis=0)
 
 
 def check(learner, rng, ahead=False):
     """Compare with plain NumPy; the largest share of a bound that the truth took, of `hope` and of the forms."""
     sets, slots = learner.sets, visible(learner, ahead)
-    reservoir, sigma, misfit = sets.arrays.reservoir, sets.arrays.common, sets.misfit
+    reservoir, sigma, misfit = sets.arrays.context_sample, sets.arrays.common, sets.misfit
     means = reservoir @ sets.arrays.theta[slots].T
     top = np.sort(means, axis=1)
     assert kept(learner, "best", ahead) == pytest.approx(top[:, -1], rel=1e-12, abs=1e-12)
@@ -37,7 +37,7 @@ def check(learner, rng, ahead=False):
     shares = [0.0, 0.0]
     x = rng.random(learner.n_features)
     for place, slot in enumerate(slots):
-        hope = kept(learner, "hope", ahead)[slot]
+        hope = kept(learner, "voi_bound", ahead)[slot]
         if hope == np.inf:
             continue
         inverse = unpacked(sets.arrays.inverse[slot], learner.n_features)
@@ -50,15 +50,15 @@ def check(learner, rng, ahead=False):
         n = 2.0 ** np.arange(8)
         s = np.abs(reservoir @ u)[:, None] * np.sqrt(n / (sigma**2 + misfit**2 + n * (x @ u)))
         truth = (psi(gap[:, None], s).mean(axis=0) / n).max()
-        slope = kept(learner, "slope", ahead)[slot]
-        line = (slope * s[:, 0] ** 2).mean() + kept(learner, "base", ahead)[slot]
+        slope = kept(learner, "bound_slope", ahead)[slot]
+        line = (slope * s[:, 0] ** 2).mean() + kept(learner, "bound_base", ahead)[slot]
         assert truth <= line * (1 + 1e-9)
-        if kept(learner, "formed", ahead)[slot] >= 0:
-            form = unpacked(kept(learner, "form", ahead)[slot], learner.n_features)
-            if kept(learner, "hoped", ahead)[slot] <= kept(learner, "formed", ahead)[slot]:
+        if kept(learner, "quadratic_at", ahead)[slot] >= 0:
+            form = unpacked(kept(learner, "bound_quadratic", ahead)[slot], learner.n_features)
+            if kept(learner, "voi_bound_at", ahead)[slot] <= kept(learner, "quadratic_at", ahead)[slot]:
                 moves = sigma**2 * (reservoir @ inverse @ x) ** 2 * sigma**2 / (sigma**2 + misfit**2)
                 assert x @ form @ x >= (slope * moves).mean()
-            bound = kept(learner, "floor", ahead)[slot] + x @ form @ x
+            bound = kept(learner, "bound_floor", ahead)[slot] + x @ form @ x
             assert truth <= bound * (1 + 1e-9)
             shares[1] = max(shares[1], truth / bound)
     return shares

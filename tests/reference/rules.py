@@ -110,7 +110,7 @@ def other_than(seen, action, tolerance, chance):
 
 def priced(learner, x, eligible, ahead):
     """What a learner that weighs calls does: action and reason; nothing for others."""
-    if not learner.weighs:
+    if not learner.uses_voi:
         return None
     action, called, _ = expected(learner, x, eligible, ahead=ahead)
     budget = learner.rules[0].calls
@@ -118,7 +118,7 @@ def priced(learner, x, eligible, ahead):
     return action, "explore" if called else skipped
 
 
-def take_over(learner):
+def transfer_pending(learner):
     """Let a learner choose as written here, round by round, instead of by compiled code."""
 
     def choose(x, allowed, context_id, key, spot_check):
@@ -127,8 +127,8 @@ def take_over(learner):
         check_sizes(x)
         eligible = allowed if len(allowed) else np.ones(learner.n_actions, dtype=bool)
         known = (np.nan, 0, 1.0)
-        if learner._beats is not None:
-            known = learner._beats.find(x, context_id, allowed, key)
+        if learner._log_rule is not None:
+            known = learner._log_rule.find(x, context_id, allowed, key)
         normals = np.array(Luck.of_key(key, learner.n_actions))
         sets = learner.sets
         for ahead in (False, True) if learner._imputed else (False,):

@@ -34,16 +34,16 @@ def worths(theta, inverse, noise, reservoir, x, *, left, cost, eligible, active=
 def expected(learner, x, eligible=None, *, ahead=False):
     """Who is played and whether it is called, by the definition; and what the call is worth."""
     sets, rule = learner.sets, learner.rules[0]
-    slots = sets.arrays.ahead if ahead else sets.arrays.settled
+    slots = sets.arrays.pending_slot if ahead else sets.arrays.observed_slot
     inverse = np.array([unpacked(sets.arrays.inverse[slot], sets.shape[1]) for slot in slots])
     allowed = learner.active() if eligible is None else eligible
     found = worths(
         sets.arrays.theta[slots],
         inverse,
         sets.arrays.common,
-        sets.arrays.reservoir,
+        sets.arrays.context_sample,
         x,
-        left=rule.left(learner.rounds),
+        left=rule.rounds_left(learner.rounds),
         cost=rule.call_cost,
         eligible=allowed,
         active=learner.active(),
@@ -51,7 +51,7 @@ def expected(learner, x, eligible=None, *, ahead=False):
     )
     spent = rule.calls is not None and learner.calls >= rule.calls
     first = -learner.priority
-    if found.max() > 0 and not spent and rule.left(learner.rounds) > 0:
+    if found.max() > 0 and not spent and rule.rounds_left(learner.rounds) > 0:
         # Actions without rows of their own are exactly alike; rounding in the definition may part them.
         near = found >= found.max() * (1 - 1e-9)
         return int(np.where(near, first, -np.inf).argmax()), True, found.max()

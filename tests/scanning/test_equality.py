@@ -34,7 +34,7 @@ def everything(log):
         "resampled": sparing.evaluate(log, uniform, methods=["snips"], interval="block-bootstrap").to_dict(),
         "judged": sparing.evaluate(log, policy, methods=["dr"]).to_dict(),
         "greedy": {"theta": policy.theta, "notes": policy.notes, "sketch": policy.taught.sketch},
-        "confident": {"theta": learner.sets.theta, "promise": learner.promise},
+        "confident": {"theta": learner.sets.theta, "promise": learner._guarantee},
     }
 
 

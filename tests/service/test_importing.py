@@ -75,8 +75,8 @@ async def by_hand(writer, log, name, settings, retired=()):
         if one.closed is None and one.decision.needs_reward:
             x = learner.context(events.unpack_context(one.decision.context))
             predicted.append((one.decision.seq, learner.begin(one.decision.action, x)))
-    if learner.weighs:
-        learner.set_time(rounds=old.rounds, calls=old.calls)
+    if learner.uses_voi:
+        learner.set_counters(rounds=old.rounds, calls=old.calls)
     assert set(map(str, names)) >= set(map(str, old.labels))
     return learner, len(found) - lost, lost, predicted
 

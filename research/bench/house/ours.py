@@ -57,15 +57,15 @@ class CompiledStep:
 
     def __init__(self, rounds: Any) -> None:
         self.learner = _begin(rounds, "worst")
-        self.table, self.bounds = self.learner.sets.desk.settled, self.learner.sets.bounds
-        self.decide = runs.BY_LOG[self.bounds].call
+        self.table, self.bounds = self.learner.sets.scratch.observed, self.learner.sets.bounds
+        self.decide = runs.CHOOSE_LOG_BEATS[self.bounds].call
 
     def step(self, x: Any, means: Any, noise: float) -> None:
         """Decide and learn."""
         action, _, _, _ = self.decide(self.table, x, EVERYONE, self.bounds)
-        slot = runs.ABSORB.call(self.table, action, x, means[action] + noise)
+        slot = runs.ADD_OBSERVATION.call(self.table, action, x, means[action] + noise)
         if self.bounds is not None:
-            runs.KEEP_BOUNDS.call(self.table, slot)
+            runs.REFRESH_BOUNDS.call(self.table, slot)
 
 
 REGIMES: dict[str, tuple[str, dict[str, Any]]] = {

@@ -16,50 +16,48 @@ from numba.core import event
 
 LINE = "sparing: compiling for this machine, once"
 EVERY = 0.2
-"""Seconds between two looks at a terminal's line."""
+# Seconds between two updates of a terminal's line.
 
 
 class Announcer(event.Listener):
-    """Watches our own kernels being compiled, and shows it as it goes on.
+    """Reports the compilation of our kernels on standard error.
 
-    A terminal sees one line that counts, and that goes away; a notebook or a command's log is told once. A library
-    in somebody's pipeline says nothing (unless SPARING_ANNOUNCE is set, as commands do), and so do worker processes.
+    A terminal shows one line that counts, and is removed at the end; a notebook or a command's log gets one line. As a library
+    it is silent (unless SPARING_ANNOUNCE is set, as commands do), and so are worker processes.
     """
 
     def __init__(self) -> None:
-        self.depth, self.kernels, self.told = 0, 0, False
+        self.depth, self.kernels, self.announced = 0, 0, False
         self.began = self.shown = 0.0
 
     def on_start(self, event: Any) -> None:
-        """A kernel, or one that it calls, is being compiled."""
         if not _ours(event):
             return
         if not self.depth:
             self.began = self.began or time.monotonic()
         self.depth += 1
-        self._tell()
+        self._report()
 
     def on_end(self, event: Any) -> None:
-        """It is done; so is the line when nothing else is under way."""
         if not _ours(event):
             return
         self.depth -= 1
         self.kernels += 1
-        self._tell()
+        self._report()
         if not self.depth and self.shown and _terminal():
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
             self.shown = 0.0
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         now = time.monotonic()
         if _terminal():
             if now - self.shown >= EVERY and now - self.began >= EVERY:
                 self.shown = now
                 sys.stderr.write(f"\r\x1b[K{LINE}: {self.kernels} kernels, {now - self.began:.0f} s")
                 sys.stderr.flush()
-        elif not self.told and _somebody_reads():
-            self.told = True
+        elif not self.announced and _somebody_reads():
+            self.announced = True
             print(f"{LINE} (about 10 s of work; kept for the next time)", file=sys.stderr)
 
 
@@ -78,7 +76,6 @@ def _somebody_reads() -> bool:
 
 
 def watch() -> None:
-    """Begin to watch."""
     register: Any = event.register
     register("numba:compile", Announcer())
 
@@ -92,21 +89,21 @@ F = TypeVar("F", bound=Callable[..., object])
 def compiled(function: F) -> F:
     """Compile a function of numbers and arrays, without the interpreter.
 
-    The machine code is kept beside the source, or in the user's own cache where that is read-only; where
-    neither can be written it lives as long as the process.
+    The machine code is kept next to the source, or in the user's cache if that is read-only; if neither can be written, it
+    lasts as long as the process.
     """
     return _compile(function)
 
 
 def compiled_loosely(function: F) -> F:
-    """Compile a function whose sums may run in any order: faster, but the last digits are not settled."""
+    """Compile a function whose sums may run in any order: faster, but the last digits are not fixed."""
     return _compile(function, fastmath={"reassoc", "contract"})
 
 
 class Entry:
-    """A kernel as Python calls it again and again: with arguments of types that are said once, and not looked at again.
+    """A kernel for frequent calls from Python, with fixed argument types that are not checked again.
 
-    Nothing is compiled before the first `call`. Whoever calls sees to the types.
+    Nothing is compiled before the first `call`. The caller is responsible for the types.
     """
 
     __slots__ = ("call",)
@@ -143,10 +140,10 @@ def _announce() -> None:
 
 
 def _stamp(fast: Any, folder: Path) -> None:
-    """Tie what is kept to the text of all files beside the function's own.
+    """Tie the cached machine code to the text of all files in the function's folder.
 
-    Numba looks at a function's own file only, and would run old machine code where a function that it calls
-    has changed in another.
+    Numba checks only a function's own file, and would run old machine code if a function that it calls has changed in
+    another.
     """
     index = getattr(getattr(fast, "_cache", None), "_cache_file", None)
     if index is not None:
@@ -167,7 +164,7 @@ def _stamp(fast: Any, folder: Path) -> None:
 def text_hash(folder: Path) -> str:
     """Hash of the source of the kernels in a folder, of `native`, and of the modules that these files import.
 
-    Compiled code has the imported functions and constants built in.
+    Compiled code contains the imported functions and constants.
     """
     files = [*sorted(folder.glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
     texts = {path: path.read_bytes() for path in files}
@@ -185,9 +182,9 @@ def _imports(text: str) -> Iterator[Path]:
 
 
 def _forgive_full_disks(fast: Any) -> None:
-    """Let a call go on where its machine code could be compiled but not kept.
+    """Continue if machine code could be compiled but not saved.
 
-    Numba looks for a folder before it knows whether the disk has room.
+    Numba looks for a folder before it finds out that the disk is full.
     """
     cache = getattr(fast, "_cache", None)
     keep = getattr(cache, "save_overload", None)

@@ -1,7 +1,7 @@
 """Arrays and numbers by name, for Python and compiled code alike.
 
-Passing thirty arrays to compiled code one by one costs more than a decision over twenty actions. A `Table` is one
-argument: in compiled code `t.theta[slot]` is an array's row and `t.used += 1` changes a number, where they lie.
+Passing thirty arrays to compiled code one by one costs more than a decision over twenty actions. A `Struct` is one
+argument: in compiled code `t.theta[slot]` is an array's row and `t.used += 1` changes a number in place.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ from numba.core.typing import templates
 from numba.np import numpy_support
 
 Fields = Mapping[str, tuple[Any, str]]
-"""Of each field its NumPy type and its shape, a letter or digit a dimension: `Cd` is (C, d), nothing is one number."""
+"""NumPy type and shape of each field, one letter or digit per dimension: `Cd` is (C, d), the empty shape is one number."""
 
 ARRAY_WORDS = 3
-"""Of each field in a table: address, rows, columns."""
+# Per field: address, rows, columns.
 
 WORD = ir.IntType(64)
 numba: Any = extending  # untyped, and so are these
@@ -28,14 +28,14 @@ attributes: Any = templates
 
 
 class StructArrays:
-    """What fields declare, in memory of its own: `memory.theta` is an array, `memory.used` a number."""
+    """The memory of declared fields: `memory.theta` is an array, `memory.used` a number."""
 
     fields: Fields
     arrays: dict[str, np.ndarray]
     numbers: np.ndarray
 
     def __init__(self, fields: Fields, sizes: Mapping[str, int]) -> None:
-        """Zeros, with a size for every letter in a shape."""
+        """Zeros, with a length for every letter in a shape."""
 
         def extent(letter: str) -> int:
             return int(letter) if letter.isdigit() else sizes[letter]
@@ -49,14 +49,14 @@ class StructArrays:
         self.__dict__.update(fields=fields, arrays=arrays, numbers=np.zeros(1, numbers))
 
     def copy(self) -> "StructArrays":
-        """The same in memory of its own, which may be written to."""
-        twin = StructArrays.__new__(StructArrays)
+        """A writable copy."""
+        copied = StructArrays.__new__(StructArrays)
         arrays = {name: np.array(part, order="C") for name, part in self.arrays.items()}
-        twin.__dict__.update(fields=self.fields, arrays=arrays, numbers=np.array(self.numbers))
-        return twin
+        copied.__dict__.update(fields=self.fields, arrays=arrays, numbers=np.array(self.numbers))
+        return copied
 
     def take(self, smaller: "StructArrays") -> None:
-        """What another one holds, in the first rows of one's own."""
+        """Copy a smaller one into the first rows."""
         self.numbers[:] = smaller.numbers
         for name, part in smaller.arrays.items():
             self.arrays[name][: len(part)] = part
@@ -79,9 +79,9 @@ class StructArrays:
 
 
 class Struct:
-    """Fields under their names for compiled code: a subclass declares them, an instance holds where they are.
+    """Fields by name for compiled code: a subclass declares them, an instance holds their addresses.
 
-    It keeps the arrays alive as long as it lives itself, and cannot be copied: addresses mean nothing to a copy.
+    It keeps the arrays alive as long as it lives, and cannot be copied: addresses are invalid in a copy.
     """
 
     __slots__ = ("address", "held")
@@ -100,7 +100,7 @@ class Struct:
         )
 
     def __init__(self, places: Mapping[str, np.ndarray]) -> None:
-        """A table of these arrays, which must be as declared."""
+        """Check that the arrays are as declared."""
         words: list[int] = []
         for name, (kind, shape) in self.fields.items():
             place = places[name]
@@ -119,14 +119,14 @@ class Struct:
 
 
 class StructType(types.Type):
-    """What compiled code knows of a table: the name, type and dimensions of every field, in order."""
+    """The type of a struct in compiled code: name, type and dimensions of every field, in order."""
 
     def __init__(self, fields: tuple[tuple[str, str, int], ...]) -> None:
         self.fields = fields
         super().__init__(name=f"Table({fields})")
 
     def find(self, attribute: str) -> tuple[int, Any, int]:
-        """Where a field's words begin, the Numba type of its elements, and its dimensions; −1 first if there is none."""
+        """Position of a field's words, Numba type of its elements, and its dimensions; −1 first if there is none."""
         for place, (name, kind, dimensions) in enumerate(self.fields):
             if name == attribute:
                 return ARRAY_WORDS * place, numpy_support.from_dtype(np.dtype(kind)), dimensions
@@ -135,7 +135,7 @@ class StructType(types.Type):
 
 @numba.register_model(StructType)
 class _Model(numba.models.PrimitiveModel):  # type: ignore[misc]
-    """In machine code: the address of the table's words."""
+    # In machine code: the address of the struct's words.
 
     def __init__(self, manager: Any, kind: Any) -> None:
         super().__init__(manager, kind, WORD.as_pointer())

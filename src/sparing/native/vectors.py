@@ -1,4 +1,4 @@
-"""Vector instructions, spelt out: sums in one fixed order, so that equal inputs give equal bits wherever they are added."""
+"""Vector instructions: sums in one fixed order, so that equal inputs give equal bits everywhere."""
 
 from typing import Any
 
@@ -8,17 +8,17 @@ from numba.core.cgutils import alloca_once_value, for_range
 from numba.extending import intrinsic
 
 LANES = 8
-"""Sums that run side by side."""
+# Parallel sums.
 
 variable: Any = alloca_once_value
 
 
 @intrinsic
 def _dot(typing: Any, a: Any, b: Any) -> Any:
-    """Σ a_i·b_i as eight interleaved sums, added half to half, and then what is left over, one by one.
+    """Σ a_i·b_i as eight interleaved sums, added half to half, and then the remainder, one by one.
 
-    The instructions are spelt out, because a compiler that may reorder a sum to use the machine's vectors
-    does so differently in different places, and one that may not leaves them idle.
+    The instructions are explicit, because a compiler that may reorder a sum to use the machine's vectors does so differently
+    in different places, and one that may not leaves them idle.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:

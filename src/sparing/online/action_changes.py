@@ -1,4 +1,4 @@
-"""Adding and retiring actions, and relearning the prior from all rows so far."""
+"""Adding and retiring actions, and estimating the prior again from all rows so far."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) -> None:
-    """One more action: it starts at Ŵz_a, with covariance S + C_a or in a set of its own share of δ."""
+    """Add an action: it starts at Ŵz_a, with covariance S + C_a or in a set with its own share of δ."""
     label, sets, prior = normalize_label(name), learner.sets, learner.prior
     if label in learner.action_names:
         raise DecisionError(f"action {label!r} is there already")
     if any(isinstance(rule, SupportedRule | LogBeats) for rule in learner.rules):
         raise SettingError(
-            f"{learner.algorithm} trusts the log for its actions and knows no others; use confident or certified"
+            f"{learner.algorithm} takes its actions from the log and cannot add others; use confident or certified"
         )
     proved = sets.arrays.kind != state.CONSTANT
     if proved and not sets.growing:
@@ -40,21 +40,21 @@ def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) ->
         expected = f"{many} features, as its items had" if many else "no features: it was made without items"
         raise SettingError(f"features={features!r} for action {label!r}; this learner expects {expected}")
     z = np.ones((1, 1)) if prior is None or features is None else prior.place(as_features(features, many))
-    matrix = pull = None
+    matrix = response = None
     if proved:
         center = 0.0 if prior is None else prior.centers(z)[0]
-        pull = sets.assumptions.ridge * (center + np.zeros(learner.n_features))
+        response = sets.assumptions.ridge * (center + np.zeros(learner.n_features))
     elif prior is not None and many:
         d = learner.n_features
-        full, pulls = prior.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
-        matrix, pull = packed(full)[0], pulls[0]
-    sets.add(matrix, pull)
+        full, responses = prior.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
+        matrix, response = packed(full)[0], responses[0]
+    sets.add(matrix, response)
     learner.prior = None if prior is None else prior.joined(z)
-    learner.rename((*learner.action_names, label))
+    learner.set_actions((*learner.action_names, label))
 
 
 def refresh(learner: "Learner") -> None:
-    """Relearn the prior from all rows so far, logged and live, and let every set start from it."""
+    """Estimate the prior from all rows so far, logged and live, and start every set from it."""
     prior, old = learner.prior, learner.sets
     if prior is None:
         raise SettingError(f"{learner.algorithm} has no prior to relearn; confident and certified do")
@@ -76,35 +76,39 @@ def refresh(learner: "Learner") -> None:
     )
     prior = replace(prior, given=known)
     if bayesian:
-        sets, prior = posterior_sets(sums, assumptions, prior, old.misfit, reservoir=old.arrays.reservoir)
+        sets, prior = posterior_sets(
+            sums, assumptions, prior, old.misfit, context_sample=old.arrays.context_sample
+        )
     else:
         sets = centred_sets(sums, assumptions, prior, growing=old.growing, added=old.added)
-    take_over(sets, old, learner, fresh_noise=guessed)
+    transfer_pending(sets, old, learner, fresh_noise=guessed)
     learner.sets, learner.prior = sets, prior
-    learner.promise = algorithms.refreshed_guarantee(learner)
-    learner.rename(learner.action_names)
+    learner._guarantee = algorithms.refreshed_guarantee(learner)
+    learner.set_actions(learner.action_names)
 
 
-def take_over(sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, fresh_noise: bool) -> None:
-    """What the rows do not say: which were live, who wins ties, who is retired, what is open, what was seen of the noise."""
+def transfer_pending(
+    sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, fresh_noise: bool
+) -> None:
+    """Copy what the rows do not contain: live counts, order of ties, retired actions, pending calls, monitored noise."""
     a, before = sets.arrays, old.arrays
     sets.added, a.digest = old.added, before.digest
-    slots = a.settled
+    slots = a.observed_slot
     a.logged[slots], a.live[slots] = old.logged * (slots > 0), old.live * (slots > 0)
     sets.prioritise(before.priority)
     if old.monitor is not None and not fresh_noise:
-        sets.go_on_watching(old.monitor)
+        sets.resume_monitor(old.monitor)
         a.common = before.common
-    for gone in np.flatnonzero(~before.everyone).tolist():
+    for gone in np.flatnonzero(~before.active).tolist():
         sets.retire(gone)
     for action, x, predicted in learner.pending_calls():
-        sets.make_room()
-        updates.reopen(sets.desk.ahead, action, x, predicted)
-        sets.keep_bounds(int(sets.arrays.ahead[action]))
+        sets.grow_capacity()
+        updates.add_imputed(sets.scratch.pending, action, x, predicted)
+        sets.refresh_bounds(int(sets.arrays.pending_slot[action]))
 
 
 def retire(learner: "Learner", name: Hashable) -> None:
-    """Never play an action again; its rows are kept."""
+    """Stop playing an action; its rows are kept."""
     action = learner.index(name)
     left = learner.active()
     if not left[action]:
@@ -112,4 +116,4 @@ def retire(learner: "Learner", name: Hashable) -> None:
     if left.sum() == 1:
         raise DecisionError(f"action {name!r} is the last that may be played; add another one first")
     learner.sets.retire(action)
-    learner.rename(learner.action_names)
+    learner.set_actions(learner.action_names)

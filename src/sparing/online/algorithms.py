@@ -29,15 +29,15 @@ from sparing.online.start import (
     fit_prior,
     fit_prior_scale,
     future_contexts,
-    known_items,
-    known_range,
-    known_tolerance,
     posterior_sets,
     price_for,
     reprice,
+    resolve_items,
+    resolve_kernel,
+    resolve_reward_range,
     resolve_start,
+    resolve_tolerance,
     with_settings_signature,
-    with_wanted_kernel,
 )
 from sparing.validation import fraction, number, one_of
 
@@ -54,10 +54,34 @@ def moful(
     actions: Sequence[Hashable] | None = None,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
-    """mOFUL (Alg. 1): optimism from online rows only, a reward call every round.
+    """Make a learner that uses optimism on online rows only and calls in every round: mOFUL (Alg. 1).
 
-    A log, where given, names the actions and teaches noise and bounds, nothing else. Without one, noise
-    and bounds that are not given are assumed to be 1.
+    Parameters
+    ----------
+    log : Log, LogSummary or scan, optional
+        Gives the actions, and the estimates of noise and bounds. Without a log, those that are not set are 1.
+    n_actions, n_features : int, optional
+        Size of the problem if there is no log.
+    actions : sequence of hashable, optional
+        Action labels if there is no log.
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
+
+    Examples
+    --------
+    >>> import sparing
+    >>> sparing.moful(n_actions=3, n_features=2)
+    Learner(moful, 3 actions, 2 features, 0 calls in 0 rounds, 0 open)
     """
     start = resolve_start(log, settings, n_actions, n_features, actions)
     sets = ConfidenceSets(start.nothing, start.assumptions, growing=start.growing)
@@ -68,16 +92,35 @@ def moful(
 def eps_moful(
     log: Log, *, supported: ChooseSupported, inflate: float = 0.0, **settings: Unpack[LearnerSettings]
 ) -> Learner:
-    """ε-mOFUL (Alg. 2): actions in 𝓛 are points fitted to the log, the others learn online.
+    """Make a learner that treats well-logged actions as known and learns the others online: ε-mOFUL (Alg. 2).
 
-    `supported` is top(L), elbow(), certified_within(ε) or given({action: theta}); `inflate` = ε adds
-    ε·S_x to the points, which restores optimism.
+    Parameters
+    ----------
+    log : Log
+        Rows in memory.
+    supported : callable
+        Chooses the known actions: `most_logged(L)`, `elbow()`, `certified_within(ε)` or
+        `supported_actions({action: theta})`.
+    inflate : float
+        ε: half-width of the known actions' values per unit of `context_bound`, which restores optimism.
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
     """
     _needs_rows("eps_moful", log)
     start = resolve_start(log, settings)
     sets, how = _points(log, start, supported, inflate)
-    promise = points_guarantee(start.assumptions, how)
-    return start.learner("eps_moful", sets, [SupportedRule(sets.frozen)], guarantee=promise)
+    guarantee = points_guarantee(start.assumptions, how)
+    return start.learner("eps_moful", sets, [SupportedRule(sets.frozen)], guarantee=guarantee)
 
 
 @with_settings_signature
@@ -91,11 +134,35 @@ def eps_moful_ips(
     inflate: float = 0.0,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
-    """ε-mOFUL-IPS (Alg. 3): ε-mOFUL that also skips where the log's own reward is not beaten.
+    """Make an ε-mOFUL learner that also skips contexts where the logged reward is not exceeded (Alg. 3).
 
-    `clip` is M of π⁺: `percentile-ratio`, a number or `inf`. `answer` says what a round that the log
-    beats plays: the context's `logged` action, or one drawn from π⁺ (`policy`). `beats`: by the log's weighted reward, one
-    noisy `sample` (the paper), or by a lower confidence `limit` of the logged action, which has a guarantee and no π⁺.
+    Parameters
+    ----------
+    log : Log
+        Rows in memory.
+    supported : callable
+        Chooses the known actions, as in `eps_moful`.
+    clip : float or str
+        M of π⁺: `"percentile-ratio"`, a number or `"inf"`.
+    answer : {"logged", "policy"}
+        Action of a `log-beats` round: the context's logged action, or one drawn from π⁺.
+    beats : {"sample", "limit"}
+        What the upper bound is compared with: one noisy weighted reward (the paper), or a lower confidence limit of the
+        logged action, which has a guarantee and needs no π⁺.
+    inflate : float
+        As in `eps_moful`.
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
     """
     _needs_rows("eps_moful_ips", log)
     start = resolve_start(log, settings)
@@ -103,8 +170,8 @@ def eps_moful_ips(
         start = replace(start, assumptions=replace(start.assumptions, delta=start.assumptions.delta / 2))
     sets, how = _points(log, start, supported, inflate)
     beaten = LogBeats.of(log, start.sums, start.assumptions, start.priority, beats, clip, answer)
-    promise = limited_guarantee(start.assumptions, how) if beats == "limit" else unproved_guarantee(how)
-    return start.learner("eps_moful_ips", sets, [beaten, SupportedRule(sets.frozen)], guarantee=promise)
+    guarantee = limited_guarantee(start.assumptions, how) if beats == "limit" else unproved_guarantee(how)
+    return start.learner("eps_moful_ips", sets, [beaten, SupportedRule(sets.frozen)], guarantee=guarantee)
 
 
 @with_settings_signature
@@ -116,17 +183,37 @@ def warm_started(
     kernel: KernelOption = None,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
-    """Optimism from the log's rows and online ones together, a reward call every round.
+    """Make a learner that uses optimism on logged and online rows together and calls in every round.
 
-    `center` is what sets shrink to and S_θ is measured from: `zero`; `learnt`, what the log's other actions (and `items`)
-    say of an action, Ŵz_a; `auto`, learnt unless a theta_bound is given, which then speaks of θ* itself. `kernel` adds
-    kernel features to the log's: a number of landmarks, or `auto` (see `with_kernel`).
+    Parameters
+    ----------
+    log : Log, LogSummary or scan
+        Logged rows.
+    center : {"auto", "learnt", "zero"}
+        Where confidence sets are centred and what `theta_bound` is measured from. `"learnt"`: the prediction Ŵz_a from the
+        log's other actions (and `items`); `"auto"`: learnt unless `theta_bound` is set.
+    items : mapping or array of shape (K, q), optional
+        Features of the actions.
+    kernel : int or "auto", optional
+        Number of kernel features to add; `"auto"` chooses by evidence.
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
     """
-    log, items = with_wanted_kernel(log, kernel), known_items(log, items)
+    log, items = resolve_kernel(log, kernel), resolve_items(log, items)
     start = resolve_start(log, settings)
     sets, prior = _centred(log, start, settings, center, items)
-    promise = optimistic_guarantee(sets.assumptions, centred=prior is not None)
-    return start.learner("warm_started", sets, [], guarantee=promise, prior=prior)
+    guarantee = optimistic_guarantee(sets.assumptions, centred=prior is not None)
+    return start.learner("warm_started", sets, [], guarantee=guarantee, prior=prior)
 
 
 @with_settings_signature
@@ -140,22 +227,43 @@ def certified(
     kernel: KernelOption = None,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
-    """Warm-started, and skips where no rival can beat the leader by more than `tolerance`.
+    """Make a warm-started learner that skips if no rival can exceed the leader by more than `tolerance`.
 
-    With radius_scale ≥ 1 every skipped round costs at most `tolerance` (5 % of the rewards' deviation, if it is not said),
-    with probability 1 − δ. `explore` plays the `leader`, or the `wider` of leader and closest rival; `center`, `items` and
-    `kernel` are those of `warm_started`.
+    With `radius_scale` ≥ 1 each skipped round costs at most `tolerance`, with probability 1 − δ.
+
+    Parameters
+    ----------
+    log : Log, LogSummary or scan
+        Logged rows.
+    tolerance : float, optional
+        Largest loss of a skipped round, in units of the reward; by default 5 % of the rewards' standard deviation.
+    explore : {"leader", "wider"}
+        Action of a call: the highest upper bound, or the less certain of it and its closest rival.
+    center, items, kernel
+        As in `warm_started`.
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
     """
     if tolerance is not None and not tolerance < np.inf:
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
     one_of("explore", explore, ("leader", "wider"))
-    log, items = with_wanted_kernel(log, kernel), known_items(log, items)
+    log, items = resolve_kernel(log, kernel), resolve_items(log, items)
     start = resolve_start(log, settings)
-    tolerance = known_tolerance(tolerance, log, start.sums)
+    tolerance = resolve_tolerance(tolerance, log, start.sums)
     sets, prior = _centred(log, start, settings, center, items)
-    promise = certified_guarantee(sets.assumptions, tolerance, centred=prior is not None)
+    guarantee = certified_guarantee(sets.assumptions, tolerance, centred=prior is not None)
     rules = [CertifiedRule(float(tolerance))]
-    return start.learner("certified", sets, rules, explore=explore, guarantee=promise, prior=prior)
+    return start.learner("certified", sets, rules, explore=explore, guarantee=guarantee, prior=prior)
 
 
 @with_settings_signature
@@ -174,18 +282,58 @@ def confident(
     strict: bool = False,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
-    """A posterior from a prior that the log teaches and its rows; skips where it is sure enough.
+    """Make a Bayesian learner that skips if it is confident enough in the best mean. The practical default.
 
-    The practical default. Skips if the chance that some action beats the best mean by more than
-    `tolerance` (5 % of the rewards' deviation, if it is not said) is at most 1 − `confidence`. `explore` is `optimistic`,
-    `wider` or `sampled`. `kernel` adds kernel features to the log's: a number of landmarks, or `auto`.
-    `spot_check` of the rounds play a posterior-sampled action and are called; `misfit` is a deviation
-    of the linear model itself, added to every estimate's. Radius settings have no effect here.
+    The prior is estimated from the log by evidence (docs/math.md). A round is skipped if the probability that some action
+    exceeds the best mean by more than `tolerance` is at most 1 − `confidence`.
 
-    The prior is fitted by evidence (docs/math.md), from one logged action on; `prior_scale` replaces the deviations of
-    parameters between actions, `prior_mean` (d,) what they vary around. `items` are features of what the actions stand for, by
-    name or (K, q): actions with like features are then expected to have like parameters. Two actions' estimates are correlated through what
-    both were learnt from; `strict` takes √2 times the deviation of their difference, whatever the correlation.
+    Parameters
+    ----------
+    log : Log, LogSummary or scan
+        Logged rows, of one action at least.
+    tolerance : float, optional
+        Loss that counts as an error, in units of the reward; by default 5 % of the rewards' standard deviation.
+    confidence : float
+        Required probability, between 0 and 1.
+    explore : {"optimistic", "wider", "sampled"}
+        Action of a call: the highest upper bound, the less certain of the best mean and its likeliest rival, or the best of
+        one posterior sample.
+    prior_scale : float, optional
+        Standard deviation of parameters between actions.
+    prior_mean : array of shape (d,), optional
+        Mean of the parameters over actions.
+    items : mapping or array of shape (K, q), optional
+        Features of the actions: actions with similar features are expected to have similar parameters.
+    kernel : int or "auto", optional
+        Number of kernel features to add; `"auto"` chooses by evidence.
+    spot_check : float
+        Share of the rounds that are called in any case.
+    misfit : float
+        Standard deviation of the linear model's own error, in units of the reward.
+    strict : bool
+        Multiply the standard deviation of a difference by √2, which covers any correlation of two estimates.
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`. The radius settings have no effect.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
+
+    Examples
+    --------
+    >>> import sparing
+    >>> world = sparing.simulation.LinearWorld(n_actions=3, n_features=2, noise=0.5, seed=0)
+    >>> log = sparing.simulation.draw_log(world, rows=200, seed=1)
+    >>> learner = sparing.confident(log)
+    >>> decision = learner.decide([1.0, 0.5])
+    >>> if decision.needs_reward:
+    ...     learner.update(decision, 0.3)
     """
     if tolerance is not None:
         number("tolerance", tolerance, least=0)
@@ -195,7 +343,7 @@ def confident(
     one_of("explore", explore, ("optimistic", "wider", "sampled"))
     wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
     log, start, sets, prior = _posterior(log, settings, wanted, misfit)
-    tolerance = known_tolerance(tolerance, log, start.sums)
+    tolerance = resolve_tolerance(tolerance, log, start.sums)
     return start.learner(
         "confident",
         sets,
@@ -224,20 +372,44 @@ def economical(
     misfit: float = 0.0,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
-    """Asks for a reward only where it repays its price over the rounds to come.
+    """Make a Bayesian learner that requests a reward only if its expected future gain exceeds its cost.
 
-    `call_cost` is what one reward costs, in the reward's own units. `horizon` is how many rounds there will be, as many as the
-    log has rows if nothing is said; or each further round counts `discount` times the one before it. `calls` is a budget: no
-    more are made, and without a call_cost the price is the smallest at which worlds like the log's want no more on average.
+    A call is made if some number n of equal calls is expected to gain more in the remaining rounds than it costs
+    (docs/math.md). 128 logged contexts stand for future ones.
 
-    A call is made where some number n of calls like it is expected to better the rounds to come by more than it costs (docs/math.md);
-    128 logged contexts stand for those to come. The prior, `items`, `kernel`, `spot_check` and `misfit` are those of `confident`.
+    Parameters
+    ----------
+    log : Log, LogSummary or scan
+        Logged rows.
+    call_cost : float, optional
+        Cost of one reward, in units of the reward. Without it, the smallest cost at which simulated problems like the log's
+        need at most `calls` on average.
+    horizon : int, optional
+        Number of rounds; by default the number of logged rows.
+    discount : float, optional
+        Weight of each round relative to the one before it, instead of a horizon.
+    calls : int, optional
+        Budget: no more calls are made. Required without `call_cost`.
+    prior_scale, prior_mean, items, kernel, spot_check, misfit
+        As in `confident`.
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
     """
     rule = call_terms(call_cost, horizon, discount, calls, rows=getattr(log, "n_rows", 0))
     fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
     wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
-    log, start, sets, prior = _posterior(log, settings, wanted, misfit, foresees=True)
+    log, start, sets, prior = _posterior(log, settings, wanted, misfit, lookahead=True)
     learner = start.learner(
         "economical",
         sets,
@@ -248,7 +420,7 @@ def economical(
     )
     if call_cost is None:
         reprice(learner, price_for(learner, rule.calls or 0))
-    learner.promise = refreshed_guarantee(learner)
+    learner._guarantee = refreshed_guarantee(learner)
     return learner
 
 
@@ -262,7 +434,31 @@ def linucb(
     actions: Sequence[Hashable] | None = None,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
-    """Disjoint LinUCB: mean + alpha·width, warm-started if a log is given; a baseline."""
+    """Make a disjoint LinUCB learner, mean + alpha·width; a baseline.
+
+    Parameters
+    ----------
+    log : Log, LogSummary or scan, optional
+        Logged rows to start from.
+    n_actions, n_features : int, optional
+        Size of the problem if there is no log.
+    actions : sequence of hashable, optional
+        Action labels if there is no log.
+    alpha : float
+        Multiplier of the width sqrt(xᵀV⁻¹x).
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
+    """
     positive("alpha", alpha)
     start = resolve_start(log, settings, n_actions, n_features, actions)
     sets = ConfidenceSets(start.sums, start.assumptions, constant=float(alpha))
@@ -279,7 +475,31 @@ def lints(
     actions: Sequence[Hashable] | None = None,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
-    """Linear Thompson sampling: θ ~ N(θ̂_a, scale²·V_a⁻¹), scale = noise unless given; a baseline."""
+    """Make a linear Thompson sampling learner, θ ~ N(θ̂_a, scale²·V_a⁻¹); a baseline.
+
+    Parameters
+    ----------
+    log : Log, LogSummary or scan, optional
+        Logged rows to start from.
+    n_actions, n_features : int, optional
+        Size of the problem if there is no log.
+    actions : sequence of hashable, optional
+        Action labels if there is no log.
+    scale : float, optional
+        Standard deviation of the posterior samples; by default the noise.
+    **settings : LearnerSettings
+        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
+        `reward_range`; see `sparing.online.start.LearnerSettings`.
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    SettingError
+        If a setting is unknown or out of range.
+    """
     start = resolve_start(log, settings, n_actions, n_features, actions)
     deviation = start.assumptions.noise if scale is None else scale
     positive("scale", deviation)
@@ -288,40 +508,40 @@ def lints(
 
 
 def _posterior(
-    log: Any, settings: LearnerSettings, wanted: dict[str, Any], misfit: float, *, foresees: bool = False
+    log: Any, settings: LearnerSettings, wanted: dict[str, Any], misfit: float, *, lookahead: bool = False
 ) -> tuple[Any, LearnerStart, ConfidenceSets, Prior]:
-    """The posterior of a prior that the log teaches, and its rows; the log with the kernel features that are wanted.
+    """The log with its kernel features, and the posterior of the prior that it gives.
 
-    Where it `foresees`, some of the log's contexts stand for those to come.
+    With `lookahead`, some of the log's contexts stand for future ones.
     """
-    log = with_wanted_kernel(log, wanted["kernel"])
+    log = resolve_kernel(log, wanted["kernel"])
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
-    reward_range = known_range(log, settings.get("reward_range"))
+    reward_range = resolve_reward_range(log, settings.get("reward_range"))
     unused: LearnerSettings = {"theta_bound": 0.0, "context_bound": 0.0}
     empty = isinstance(log, Log | LogSummary) and log.n_rows == 0
     given: LearnerSettings = {**(unused if empty else {}), **settings, "reward_range": None}
     if given.get("noise") is None:
-        given["noise"] = 1.0  # the prior says more of it
+        given["noise"] = 1.0  # replaced by the prior's
     start = replace(resolve_start(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
-    known: Any = {"items": known_items(log, wanted["items"])}
+    known: Any = {"items": resolve_items(log, wanted["items"])}
     known |= {"scale": wanted["prior_scale"], "mean": wanted["prior_mean"]}
     noise = settings.get("noise")
     prior = fit_prior_scale(log, start.sums, start.assumptions.ridge, noise=noise, **known)
     estimated = start.assumptions.estimated if noise is not None else ("noise", *start.assumptions.estimated)
     start = replace(start, assumptions=replace(start.assumptions, noise=prior.noise, estimated=estimated))
-    reservoir = future_contexts(log) if foresees else None
+    context_sample = future_contexts(log) if lookahead else None
     return (
         log,
         start,
-        *posterior_sets(start.sums, start.assumptions, prior, float(misfit), reservoir=reservoir),
+        *posterior_sets(start.sums, start.assumptions, prior, float(misfit), context_sample=context_sample),
     )
 
 
 def _centred(
     log: Any, start: LearnerStart, settings: LearnerSettings, center: str, items: ItemFeatures | None
 ) -> tuple[ConfidenceSets, Prior | None]:
-    """Sets around what the log says of each action, or around 0; and the prior that says it."""
+    """Sets around the prediction of the log for each action, or around 0, and the prior of that prediction."""
     one_of("center", center, ("auto", "learnt", "zero"))
     if center == "zero" and items is not None:
         raise SettingError(
@@ -337,7 +557,7 @@ def _centred(
 def _points(
     log: Log, start: LearnerStart, supported: ChooseSupported, inflate: float
 ) -> tuple[ConfidenceSets, str]:
-    """Points for 𝓛, ellipsoids from online rows for the others."""
+    """Points for 𝓛, ellipsoids from online rows for the other actions."""
     if not callable(supported):
         raise SettingError(
             f"supported={supported!r}; must be top(L), elbow(), certified_within(ε) or given({{...}})"
@@ -368,7 +588,7 @@ CENTRED = "theta_bound bounds how far parameters lie from the centres that the l
 
 
 def refreshed_guarantee(learner: "Learner") -> str:
-    """The promise of a learner whose prior was learnt anew."""
+    """The guarantee of a learner after its prior was estimated again."""
     rules = learner.rules
     if rules and isinstance(rules[0], ConfidentRule) and learner.prior is not None:
         rule = rules[0]
@@ -383,7 +603,6 @@ def refreshed_guarantee(learner: "Learner") -> str:
 
 
 def optimistic_guarantee(assumptions: Assumptions, *, centred: bool = False) -> str:
-    """Regret of OFUL."""
     if assumptions.radius_scale < 1:
         return no_guarantee(f"radius_scale {assumptions.radius_scale:g} < 1")
     return _joined(
@@ -412,7 +631,7 @@ def unproved_guarantee(how: str) -> str:
 
 
 def limited_guarantee(assumptions: Assumptions, how: str) -> str:
-    """Theorem 3 with a lower limit for a threshold; live sets and limits have `assumptions.delta` each."""
+    """Theorem 3 with a lower limit as the threshold; live sets and limits have `assumptions.delta` each."""
     return _joined(
         f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: rounds skipped as log-beats cost up to "
         "ε·S_x each (nothing if inflate ≥ ε), other skipped rounds up to 2·ε·S_x; nothing checks ε",
@@ -421,7 +640,6 @@ def limited_guarantee(assumptions: Assumptions, how: str) -> str:
 
 
 def certified_guarantee(assumptions: Assumptions, tolerance: float, *, centred: bool = False) -> str:
-    """The worst-case guarantee."""
     if assumptions.radius_scale < 1:
         return no_guarantee(f"radius_scale {assumptions.radius_scale:g} < 1")
     return _joined(
@@ -436,7 +654,6 @@ def certified_guarantee(assumptions: Assumptions, tolerance: float, *, centred: 
 def confident_guarantee(
     assumptions: Assumptions, prior: Prior, tolerance: float, confidence: float, *, strict: bool
 ) -> str:
-    """The Bayesian promise."""
     conditions = [c for c in (assumptions.estimated + assumptions.assumed) if c == "noise"]
     together = (
         "differences are taken √2 times as uncertain, whatever the correlation of two estimates"
@@ -453,7 +670,6 @@ def confident_guarantee(
 
 
 def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: EconomicalRule) -> str:
-    """What a price promises."""
     future = (
         f"{rule.horizon:,} rounds" if rule.discount is None else f"rounds that count {rule.discount:g} each"
     )
@@ -470,7 +686,6 @@ def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: Economica
 
 
 def no_guarantee(why: str) -> str:
-    """No promise, and why."""
     return f"none: {why}"
 
 

@@ -1,4 +1,4 @@
-"""Every action's confidence set in one block of memory, updated in place by compiled code, and what the sets start from."""
+"""The confidence sets of all actions in one block of memory, updated in place by compiled code, and the initial sets."""
 
 import math
 from collections.abc import Iterable
@@ -18,66 +18,68 @@ from sparing.online.engine.state import NoiseMonitor
 
 @dataclass(frozen=True, eq=False)
 class InitialSets:
-    """What an action's rows are added to: `row` (K,) says where, row 0 being what all others share.
+    """The prior precision and response that an action's rows are added to; `row` (K,) gives each action's row, 0 is shared.
 
-    pull (n, d) is Λ·m; matrix (n, d·(d+1)/2) is Λ, its upper triangle row after row, or (1, ·) where all have the same.
+    response (n, d) is Λ·m; matrix (n, d·(d+1)/2) is the upper triangle of Λ by rows, or (1, ·) if it is the same for all.
     """
 
     row: np.ndarray
     matrix: np.ndarray
-    pull: np.ndarray
+    response: np.ndarray
 
     @classmethod
     def ridge(cls, ridge: float, center: np.ndarray, n_actions: int) -> "InitialSets":
         """Λ = λI around a center, (d,) for all actions or (K, d) for each."""
         d = center.shape[-1]
         own = center.ndim == 2
-        pull = ridge * (np.concatenate([center[:1] * 0, center]) if own else center[None])
+        response = ridge * (np.concatenate([center[:1] * 0, center]) if own else center[None])
         row = np.arange(1, n_actions + 1) if own else np.zeros(n_actions, dtype=np.int64)
-        return cls(row, ridge * packed(np.eye(d)[None]), pull)
+        return cls(row, ridge * packed(np.eye(d)[None]), response)
 
     @classmethod
     def of(cls, prior: Prior, sums: Statistics) -> "InitialSets":
-        """What all other actions of a log say of each; untried actions without items share what all logged ones say."""
+        """The prediction for each action from all others of a log; unlogged actions without items share one prediction."""
         (k, d), q = sums.response.shape, prior.items.shape[1]
         own = np.arange(k) if q > 1 else np.flatnonzero(sums.counts)
         row = np.zeros(k, dtype=np.int64)
         row[own] = np.arange(1, len(own) + 1)
-        matrix, pull = np.empty((len(own) + 1, d * (d + 1) // 2)), np.empty((len(own) + 1, d))
-        blank = prior.blank()
-        matrix[:1], pull[0] = packed(blank[0][None]), blank[1]
+        matrix, response = np.empty((len(own) + 1, d * (d + 1) // 2)), np.empty((len(own) + 1, d))
+        shared = prior.blank()
+        matrix[:1], response[0] = packed(shared[0][None]), shared[1]
         for start in range(0, len(own), AT_ONCE):  # bounded copies of a large log's matrices
             part, to = own[start : start + AT_ONCE], slice(start + 1, start + 1 + AT_ONCE)
-            full, pull[to] = prior.start(sums.gram[part], sums.response[part], prior.items[part])
+            full, response[to] = prior.start(sums.gram[part], sums.response[part], prior.items[part])
             matrix[to] = packed(full)
-        return cls(row, matrix, pull)
+        return cls(row, matrix, response)
 
-    def joined(self, matrix: np.ndarray | None = None, pull: np.ndarray | None = None) -> "InitialSets":
-        """With one more action: it shares what all share, or has a Λ·m (d,) of its own, and a packed Λ if all have."""
-        if pull is None:
-            return InitialSets(np.append(self.row, 0), self.matrix, self.pull)
+    def joined(self, matrix: np.ndarray | None = None, response: np.ndarray | None = None) -> "InitialSets":
+        """With one more action: it shares row 0, or has its own Λ·m (d,), and its own packed Λ if all have."""
+        if response is None:
+            return InitialSets(np.append(self.row, 0), self.matrix, self.response)
         if len(self.matrix) > 1:
             own = self.matrix[0] if matrix is None else matrix
             return InitialSets(
-                np.append(self.row, len(self.pull)),
+                np.append(self.row, len(self.response)),
                 np.vstack([self.matrix, own]),
-                np.vstack([self.pull, pull]),
+                np.vstack([self.response, response]),
             )
-        return InitialSets(np.append(self.row, len(self.pull)), self.matrix, np.vstack([self.pull, pull]))
+        return InitialSets(
+            np.append(self.row, len(self.response)), self.matrix, np.vstack([self.response, response])
+        )
 
     @property
     def unit(self) -> float:
-        """det(Λ)^(1/d) of what is shared: what determinants are measured in."""
-        d = self.pull.shape[1]
+        """det(Λ)^(1/d) of the shared Λ, the unit of determinants."""
+        d = self.response.shape[1]
         return float(np.exp(np.linalg.slogdet(unpacked(self.matrix[:1], d)[0])[1] / d))
 
     def matrices(self, actions: np.ndarray) -> np.ndarray:
         """Packed Λ_a of these actions, (m, d·(d+1)/2)."""
         return self.matrix[self.row[actions] if len(self.matrix) > 1 else np.zeros_like(actions)]
 
-    def pulls(self, actions: np.ndarray) -> np.ndarray:
+    def responses(self, actions: np.ndarray) -> np.ndarray:
         """Λ_a·m_a of these actions, (m, d)."""
-        return self.pull[self.row[actions]]
+        return self.response[self.row[actions]]
 
 
 def packed(full: np.ndarray) -> np.ndarray:
@@ -95,49 +97,34 @@ def unpacked(triangles: np.ndarray, d: int) -> np.ndarray:
 
 
 PREALLOCATE_LIMIT = 1_000_000
-"""Numbers in packed matrices up to which every action gets its place at once."""
+"""Numbers in packed matrices up to which every action gets a slot at once."""
 
 BOUNDED_FROM, QUICK_FROM = 6_000, 40_000
 """Numbers in packed matrices from which shared bounds pay, and from which single-precision copies do."""
 
 NO_BUDGET = 2**62
-"""Calls that may be made where there is no budget."""
 
-STATE = tuple(
-    [
-        "gram",
-        "response",
-        "inverse",
-        "theta",
-        "log_det",
-        "shrunk",
-        "squares",
-        "logged",
-        "live",
-        "frozen",
-        "action",
-        "hidden",
-        "waiting",
-    ]
+STATE = (
+    *("gram", "response", "inverse", "theta", "log_det", "rounding_growth", "squares"),
+    *("logged", "live", "frozen", "action", "view_mask", "waiting"),
 )
-"""The arrays that are saved, each a row a slot; row 0 is what all untouched actions share."""
+"""The arrays that are saved, one row per slot; row 0 is the shared prior."""
 
 
 def _of_actions(name: str, meaning: str) -> Any:
-    """What the slots hold, as the actions see it: a copy, and settled."""
-    return property(lambda sets: sets.arrays.arrays[name][sets.arrays.settled], doc=meaning)
+    """A field of the slots by action: a copy of the observed view."""
+    return property(lambda sets: sets.arrays.arrays[name][sets.arrays.observed_slot], doc=meaning)
 
 
 class ConfidenceSets:
     """An ellipsoid {θ : ‖θ̂_a − θ‖_{V_a} ≤ ρ_a}, or a frozen point {θ̂_a}, for each action.
 
-    V_a and b_a are the state; V_a⁻¹, θ̂_a, log det V_a and ρ_a follow from them and are kept for speed.
-    `logged` (K,) counts the log's rows in a set, `live` (K,) those since. Memory is taken for touched
-    actions only, those with rows or frozen; all others share one set. `constant`, where given, replaces the
-    three radii by one number (LinUCB's α, a posterior's σ). `slack` widens frozen points; `misfit` widens
-    everything else. The arrays over all actions are copies, and settled: they know nothing of open calls.
+    V_a and b_a are the state; V_a⁻¹, θ̂_a, log det V_a and ρ_a follow from them and are kept for speed. `logged` (K,) counts
+    the log's rows in a set, `live` (K,) those since. Only actions with rows or points have memory of their own; all others
+    share one set. `constant` replaces the three radii by one number (LinUCB's α, a posterior's σ). `slack` widens frozen points,
+    `misfit` everything else. The arrays over all actions are copies of the observed view, without pending calls.
 
-    Deciding reads, learning writes; several threads may read at once, each at a desk of its own.
+    Deciding reads, learning writes; several threads may read at once, each with its own scratch buffers.
     """
 
     def __init__(
@@ -152,11 +139,12 @@ class ConfidenceSets:
         watch: bool = False,
         growing: bool = False,
         added: np.ndarray | None = None,
-        reservoir: np.ndarray | None = None,
+        context_sample: np.ndarray | None = None,
     ) -> None:
-        """Start from per-action sums: V_a = Λ_a + G_a, b_a = Λ_a·m_a + Σxr, with Λ = λI and m = 0 unless `origins` are
-        given; `watch` the noise of live rewards. Where sets are `growing`, the first actions share δ/2, and the j-th `added`
-        one (K,), 0 for the first, has δ/(2j(j+1)). A `reservoir` (m, d) of contexts stands for those to come.
+        """Start from per-action sums: V_a = Λ_a + G_a, b_a = Λ_a·m_a + Σxr, with Λ = λI and m = 0 without `origins`.
+
+        `watch` monitors the noise of live rewards. If the sets are `growing`, the first actions share δ/2, and the j-th `added`
+        action (K,), 0 for the first ones, has δ/(2j(j+1)). `context_sample` (m, d) stands for future contexts.
         """
         k, d = sums.response.shape
         begin = InitialSets.ridge(assumptions.ridge, np.zeros(d), k) if origins is None else origins
@@ -165,19 +153,19 @@ class ConfidenceSets:
         self.slack, self.misfit, self.growing = slack, misfit, growing
         self.added = np.zeros(k, dtype=np.int64) if added is None else added
         own = np.flatnonzero((sums.counts > 0) | (begin.row > 0) | (self.added > 0))
-        self._allocate(k, d, len(own), constant, reservoir)
+        self._allocate(k, d, len(own), constant, context_sample)
         self.arrays.sigma = constant if watch and constant is not None else 0.0
         a = self.arrays
-        a.gram[0, : begin.matrix.shape[1]], a.response[0] = begin.matrix[0], begin.pull[0]
+        a.gram[0, : begin.matrix.shape[1]], a.response[0] = begin.matrix[0], begin.response[0]
         for start in range(0, len(own), AT_ONCE):  # bounded copies of a large log's matrices
             part = own[start : start + AT_ONCE]
             to = slice(start + 1, start + 1 + len(part))
             a.gram[to, : begin.matrix.shape[1]] = begin.matrices(part) + packed(sums.gram[part])
-            a.response[to] = begin.pulls(part) + sums.response[part]
+            a.response[to] = begin.responses(part) + sums.response[part]
         a.logged[1 : len(own) + 1], a.squares[1 : len(own) + 1] = sums.counts[own], sums.squares[own]
         a.action[1 : len(own) + 1] = own
         a.used = len(own) + 1
-        self._map()
+        self._index_slots()
         self._derive()
 
     def _allocate(
@@ -186,49 +174,51 @@ class ConfidenceSets:
         d: int,
         touched: int,
         constant: float | None,
-        reservoir: np.ndarray | None = None,
+        context_sample: np.ndarray | None = None,
     ) -> None:
         size = n_actions * d * (d + 1) // 2
-        room = n_actions if size <= PREALLOCATE_LIMIT else min(n_actions, max(64, touched + touched // 4))
-        bounded, quick = size >= BOUNDED_FROM, size >= QUICK_FROM
-        contexts = np.empty((0, d)) if reservoir is None else reservoir
-        slots = max(room, touched) + 2
-        self._hold(state.allocate(n_actions, slots, d, bounded=bounded, quick=quick, contexts=len(contexts)))
-        self.arrays.reservoir[:] = contexts
+        capacity = n_actions if size <= PREALLOCATE_LIMIT else min(n_actions, max(64, touched + touched // 4))
+        bounded, inverse32 = size >= BOUNDED_FROM, size >= QUICK_FROM
+        contexts = np.empty((0, d)) if context_sample is None else context_sample
+        slots = max(capacity, touched) + 2
+        self._hold(
+            state.allocate(n_actions, slots, d, bounded=bounded, inverse32=inverse32, contexts=len(contexts))
+        )
+        self.arrays.context_sample[:] = contexts
         self.prioritise(np.arange(n_actions))
         self.arrays.kind = state.KINDS.index(self.assumptions.radius if constant is None else "constant")
         self.arrays.common = constant or 0.0
 
     def _hold(self, arrays: StructArrays) -> None:
         self.arrays = arrays
-        self.desk = state.ThreadScratch(arrays)
-        self.bounds = 1 if len(arrays.near) else None
+        self.scratch = state.ThreadScratch(arrays)
+        self.bounds = 1 if len(arrays.bounds32) else None
 
-    def _map(self) -> None:
-        """Say where each action's slots are, from what the slots say of themselves."""
+    def _index_slots(self) -> None:
+        """Find each action's slots from the slots' own fields."""
         a, used = self.arrays, self.arrays.used
-        slots, hidden = np.arange(used), a.hidden[:used]
-        settled, ahead = ((slots > 0) & (hidden & view == 0) for view in (1, 2))
-        a.settled[a.action[:used][settled]] = slots[settled]
-        a.ahead[a.action[:used][ahead]] = slots[ahead]
-        a.touched[:] = settled.sum(), ahead.sum()
-        a.free, a.twins = (hidden == 3).sum(), (hidden == 1).sum()
+        slots, view_mask = np.arange(used), a.view_mask[:used]
+        observed, pending = ((slots > 0) & (view_mask & view == 0) for view in (1, 2))
+        a.observed_slot[a.action[:used][observed]] = slots[observed]
+        a.pending_slot[a.action[:used][pending]] = slots[pending]
+        a.touched[:] = observed.sum(), pending.sum()
+        a.free, a.pending_copies = (view_mask == 3).sum(), (view_mask == 1).sum()
         self._find_next()
 
     def _find_next(self) -> None:
-        """Find the first untouched action in each view's order."""
+        # The first shared-prior action in each view's order.
         a = self.arrays
-        for view, slots in ((state.SETTLED, a.settled), (state.AHEAD, a.ahead)):
-            blank = np.flatnonzero(slots[a.order] == 0)
-            a.next[view] = blank[0] if len(blank) else len(slots)
+        for view, slots in ((state.OBSERVED_VIEW, a.observed_slot), (state.PENDING_VIEW, a.pending_slot)):
+            shared = np.flatnonzero(slots[a.order] == 0)
+            a.next[view] = shared[0] if len(shared) else len(slots)
 
     def _derive(self) -> None:
-        """Compute what follows from the state, from scratch."""
-        self._tell()
-        singular = updates.factor_all(self.desk.settled)
+        """Recompute everything that follows from the state."""
+        self._sync_settings()
+        singular = updates.factor_all(self.scratch.observed)
         if singular >= 0:
             raise SettingError(
-                f"ridge={self.ridge:g} is too small beside this log's contexts: the matrix of action number "
+                f"ridge={self.ridge:g} is too small for this log's contexts: the matrix of action number "
                 f"{self.arrays.action[singular]} cannot be inverted exactly in double precision. Pass a larger "
                 "ridge, or scale the features to sizes around 1 and drop those that repeat others"
             )
@@ -236,102 +226,102 @@ class ConfidenceSets:
 
     def _bound(self) -> None:
         if self.bounds is not None:
-            search.choose_metric(self.desk.settled)
+            search.choose_metric(self.scratch.observed)
 
-    def _tell(self) -> None:
-        """Hand the settings to the compiled code."""
+    def _sync_settings(self) -> None:
+        """Copy the settings into the arrays for compiled code."""
         a, s, used = self.arrays, self.assumptions, self.arrays.used
-        settled = (a.frozen[:used] == 0) & (a.hidden[:used] & 1 == 0)
-        a.total = (a.logged + a.live)[:used][settled].sum()
+        observed = (a.frozen[:used] == 0) & (a.view_mask[:used] & 1 == 0)
+        a.total = (a.logged + a.live)[:used][observed].sum()
         if a.kind in (state.DETERMINANT, state.TRACE):
             a.common = math.nan
-        a.ridge, a.slack, a.misfit = self.ridge, self.slack, self.misfit
+        a.ridge, a.point_allowance, a.misfit = self.ridge, self.slack, self.misfit
         a.scale, a.noise, a.bias = s.radius_scale, s.noise, math.sqrt(s.ridge) * s.theta_bound
         a.log_delta[:used] = self._log_deltas(a.action[:used])
         a.total_growth = s.context_bound**2 / self.ridge
         a.growth = a.total_growth / self.shape[1]
 
     def _log_deltas(self, actions: np.ndarray) -> np.ndarray:
-        """2·log(1/δ_a): the first K' actions share δ, or δ/2 where more may come, and the j-th added one has δ/(2j(j+1))."""
+        """2·log(1/δ_a): the first K' actions share δ, or δ/2 if more may be added; the j-th added one has δ/(2j(j+1))."""
         first = np.log(self.learnt * (2 if self.growing else 1) / self.assumptions.delta)
         j = np.maximum(self.added[actions], 1)
         later = np.log(2.0 * j * (j + 1) / self.assumptions.delta)
         return np.asarray(2 * np.where(self.added[actions] > 0, later, first))
 
-    def follow(self, plan: choice.RulePlan) -> None:
-        """Hand the rules to the compiled code."""
+    def apply_rules(self, plan: choice.RulePlan) -> None:
+        """Copy the rules into the arrays for compiled code."""
         for name, value in plan._asdict().items():
             setattr(self.arrays, name, value)
-        self.arrays.boldness[:] = choice.exploration_coefficient(plan, np.arange(1, self.shape[0] + 1))
-        self.arrays.optimism = self.arrays.boldness[-1]
-        self.arrays.left, self.arrays.purse = 0.0, NO_BUDGET
+        self.arrays.coefficient[:] = choice.exploration_coefficient(plan, np.arange(1, self.shape[0] + 1))
+        self.arrays.optimism = self.arrays.coefficient[-1]
+        self.arrays.rounds_left, self.arrays.calls_left = 0.0, NO_BUDGET
 
     def prioritise(self, priority: np.ndarray) -> None:
-        """Say who wins ties: the action with the smaller number (K,)."""
+        """Set the order of ties (K,): the smaller number wins."""
         self.arrays.priority[:] = priority
         self.arrays.order[:] = np.argsort(priority, kind="stable")
         self._find_next()
 
     def freeze(self, actions: np.ndarray, theta: np.ndarray) -> None:
-        """Make these actions points {θ̂_a}: known, and never learnt further."""
+        """Make these actions points {θ̂_a}, which are never learnt further."""
         for action, point in zip(actions, theta, strict=True):
-            if self.arrays.settled[action] == 0:
-                self.make_room()
-                updates.give_own_slot(self.desk.settled, int(action))
-            slot = self.arrays.settled[action]
+            if self.arrays.observed_slot[action] == 0:
+                self.grow_capacity()
+                updates.give_own_slot(self.scratch.observed, int(action))
+            slot = self.arrays.observed_slot[action]
             self.arrays.frozen[slot], self.arrays.theta[slot] = 1, point
         self._derive()
 
-    def make_room(self) -> None:
-        """See to it that one more slot can be taken."""
-        room = len(self.arrays.theta)
-        if self.arrays.used == room and not self.arrays.free:
-            self._hold(state.grown(self.arrays, slots=min(2 * room, 2 * self.shape[0] + 2) - room))
+    def grow_capacity(self) -> None:
+        """Make room for one more slot."""
+        capacity = len(self.arrays.theta)
+        if self.arrays.used == capacity and not self.arrays.free:
+            self._hold(state.grown(self.arrays, slots=min(2 * capacity, 2 * self.shape[0] + 2) - capacity))
 
-    def add(self, matrix: np.ndarray | None = None, pull: np.ndarray | None = None) -> None:
-        """One more action, the last in ties: like all untouched ones, or with a Λ·m (d,) and a packed Λ of its own."""
+    def add(self, matrix: np.ndarray | None = None, response: np.ndarray | None = None) -> None:
+        """Add an action, the last in ties: with the shared prior, or with its own Λ·m (d,) and packed Λ."""
         k = self.shape[0]
-        self.origins = self.origins.joined(matrix, pull)
+        self.origins = self.origins.joined(matrix, response)
         self.added = np.append(self.added, 1 + self.added.max(initial=0))
         self._hold(state.grown(self.arrays, slots=2, actions=1))
         self.prioritise(np.append(self.arrays.priority[:k], k))
-        if pull is None:
+        if response is None:
             return
-        table, a = self.desk.settled, self.arrays
+        table, a = self.scratch.observed, self.arrays
         slot = updates.give_own_slot(table, k)
         if matrix is not None:
             a.gram[slot, : len(matrix)] = matrix
-        a.response[slot] = pull
+        a.response[slot] = response
         a.log_delta[slot] = self._log_deltas(np.array([k]))[0]
         if not updates.factor(table, slot, updates.CONDITION):
             raise SettingError("the added action's matrix cannot be inverted exactly in double precision")
         search.renew_bounds(table, slot)
 
     def retire(self, action: int) -> None:
-        """Never play an action again, where nobody says who is eligible."""
-        if not len(self.arrays.everyone):
+        """Exclude an action from rounds without an eligible set."""
+        if not len(self.arrays.active):
             self._hold(state.grown(self.arrays, retired=True))
-        self.arrays.everyone[action] = False
+        self.arrays.active[action] = False
         self.arrays.changes += 1
 
     def rows(self) -> Statistics:
         """The sums of all rows so far, logged and live: V_a − Λ_a, b_a − Λ_a·m_a."""
-        a, everyone = self.arrays, np.arange(self.shape[0])
-        triangles, counts = self.origins.matrices(everyone), self.logged + self.live
+        a, every = self.arrays, np.arange(self.shape[0])
+        triangles, counts = self.origins.matrices(every), self.logged + self.live
         known = (counts > 0)[:, None]
-        gram = (a.gram[a.settled, : triangles.shape[1]] - triangles) * known
-        response = (self.response - self.origins.pulls(everyone)) * known
-        squares, largest = a.squares[a.settled], self.assumptions.context_bound
+        gram = (a.gram[a.observed_slot, : triangles.shape[1]] - triangles) * known
+        response = (self.response - self.origins.responses(every)) * known
+        squares, largest = a.squares[a.observed_slot], self.assumptions.context_bound
         return Statistics(counts, unpacked(gram, self.shape[1]), response, squares, largest)
 
     @property
     def shape(self) -> tuple[int, int]:
         """Actions and features, (K, d)."""
-        return len(self.arrays.settled), self.arrays.theta.shape[1]
+        return len(self.arrays.observed_slot), self.arrays.theta.shape[1]
 
     @property
     def learnt(self) -> int:
-        """K': how many of the first actions' sets are learnt rather than frozen."""
+        """K': number of the first actions' sets that are learnt rather than frozen."""
         return max(1, int((self.added == 0).sum()) - int(self.arrays.frozen.sum()))
 
     theta = _of_actions("theta", "θ̂_a, (K, d).")
@@ -343,7 +333,7 @@ class ConfidenceSets:
     @property
     def frozen(self) -> np.ndarray:
         """Which actions are points, (K,)."""
-        return self.arrays.frozen[self.arrays.settled] != 0
+        return self.arrays.frozen[self.arrays.observed_slot] != 0
 
     @property
     def gram(self) -> np.ndarray:
@@ -359,11 +349,11 @@ class ConfidenceSets:
     def radius(self) -> np.ndarray:
         """ρ_a, (K,)."""
         common = self.arrays.common
-        own = self.arrays.radius[self.arrays.settled]
+        own = self.arrays.radius[self.arrays.observed_slot]
         return own if math.isnan(common) else np.full(len(own), common)
 
     def _square(self, triangles: np.ndarray) -> np.ndarray:
-        return unpacked(triangles[self.arrays.settled], self.shape[1])
+        return unpacked(triangles[self.arrays.observed_slot], self.shape[1])
 
     @property
     def condition(self) -> float:
@@ -372,36 +362,36 @@ class ConfidenceSets:
         diagonal = np.cumsum([0, *range(d, 1, -1)])
         return float((a.gram[: a.used, diagonal] * a.inverse[: a.used, diagonal]).sum(axis=1).max())
 
-    def evaluate(self, x: np.ndarray, *, ahead: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Means x·θ̂_a and half-widths at x for all actions, (K,) each; `ahead` with the open calls."""
+    def evaluate(self, x: np.ndarray, *, pending: bool = False) -> tuple[np.ndarray, np.ndarray]:
+        """Means x·θ̂_a and half-widths at x for all actions, (K,) each; `pending` includes pending calls."""
         mean, spread = np.empty(self.shape[0]), np.empty(self.shape[0])
-        desk = self.desk
-        search.evaluate(desk.ahead if ahead else desk.settled, x, mean, spread)
+        scratch = self.scratch
+        search.evaluate(scratch.pending if pending else scratch.observed, x, mean, spread)
         return mean, spread
 
     def learnable(self, action: int, x: np.ndarray) -> bool:
-        """Whether a reward of this action in this context could be learnt exactly."""
-        return bool(runs.LEARNABLE.call(self.desk.ahead, action, x))
+        """Whether a reward of this action in this context can be learnt exactly."""
+        return bool(runs.LEARNABLE.call(self.scratch.pending, action, x))
 
-    def absorb(self, action: int, x: np.ndarray, reward: float) -> bool:
-        """Add one live row to an action's set; False, and nothing changed, where that could not be exact."""
-        slot: int = runs.ABSORB.call(self.desk.settled, action, x, reward)
+    def add_observation(self, action: int, x: np.ndarray, reward: float) -> bool:
+        """Add one live row to an action's set; False, and no change, if that cannot be exact."""
+        slot: int = runs.ADD_OBSERVATION.call(self.scratch.observed, action, x, reward)
         if slot > 0 and self.bounds is None:
             return True
         if slot == updates.FULL:
-            self.make_room()
-            slot = runs.ABSORB.call(self.desk.settled, action, x, reward)
-        self.keep_bounds(slot)
+            self.grow_capacity()
+            slot = runs.ADD_OBSERVATION.call(self.scratch.observed, action, x, reward)
+        self.refresh_bounds(slot)
         return slot > 0
 
-    def begin(self, action: int, x: np.ndarray) -> float:
-        """Count an open call in the view ahead; what it predicts, or NaN, and nothing changed, if it is refused."""
-        self.make_room()
-        predicted = runs.BEGIN.call(self.desk.ahead, action, x)
-        self.keep_bounds(int(self.arrays.ahead[action]))
+    def open_call(self, action: int, x: np.ndarray) -> float:
+        """Add a call to the pending view; its prediction, or NaN, and no change, if it is refused."""
+        self.grow_capacity()
+        predicted = runs.OPEN_CALL.call(self.scratch.pending, action, x)
+        self.refresh_bounds(int(self.arrays.pending_slot[action]))
         return float(predicted)
 
-    def settle(
+    def replace_imputed(
         self,
         action: int,
         x: np.ndarray,
@@ -409,34 +399,34 @@ class ConfidenceSets:
         predicted: float,
         left: Iterable[tuple[np.ndarray, float]],
     ) -> None:
-        """Put an open call's reward, once absorbed, in the place of its prediction; these others are `left`."""
-        if not runs.SETTLE.call(self.desk.ahead, action, x, reward, predicted):
-            self._open_anew(action, left)
-        self.keep_bounds(int(self.arrays.ahead[action]))
+        """Replace a call's prediction by its reward, which the observed view has; `left` are the action's other calls."""
+        if not runs.REPLACE_IMPUTED.call(self.scratch.pending, action, x, reward, predicted):
+            self._rebuild_pending_copy(action, left)
+        self.refresh_bounds(int(self.arrays.pending_slot[action]))
 
-    def _open_anew(self, action: int, calls: Iterable[tuple[np.ndarray, float]]) -> None:
-        """Make an action's twin anew, from its settled set and the calls that are open."""
-        updates.drop(self.desk.ahead, action)
+    def _rebuild_pending_copy(self, action: int, calls: Iterable[tuple[np.ndarray, float]]) -> None:
+        updates.drop(self.scratch.pending, action)
         for x, predicted in calls:
-            updates.reopen(self.desk.ahead, action, x, predicted)
+            updates.add_imputed(self.scratch.pending, action, x, predicted)
 
-    def take_back(
+    def remove_imputed(
         self, action: int, x: np.ndarray, predicted: float, left: Iterable[tuple[np.ndarray, float]]
     ) -> None:
-        """Take an open call out of the view ahead again, where the action has these others `left`."""
-        if not runs.TAKE_BACK.call(self.desk.ahead, action, x, predicted):
-            self._open_anew(action, left)
-        self.keep_bounds(int(self.arrays.ahead[action]))
+        """Remove a call from the pending view; `left` are the action's other calls."""
+        if not runs.REMOVE_IMPUTED.call(self.scratch.pending, action, x, predicted):
+            self._rebuild_pending_copy(action, left)
+        self.refresh_bounds(int(self.arrays.pending_slot[action]))
 
-    def keep_bounds(self, slot: int) -> None:
-        """Bring the bounds on a slot up to date after a change."""
+    def refresh_bounds(self, slot: int) -> None:
         if self.bounds is not None and slot > 0:
-            runs.KEEP_BOUNDS.call(self.desk.settled, slot)
+            runs.REFRESH_BOUNDS.call(self.scratch.observed, slot)
 
     @property
     def waiting(self) -> np.ndarray:
-        """Open calls in the view ahead, (K,)."""
-        return self.arrays.waiting[self.arrays.ahead] * (self.arrays.ahead != self.arrays.settled)
+        """Imputed calls in the pending view, (K,)."""
+        return self.arrays.waiting[self.arrays.pending_slot] * (
+            self.arrays.pending_slot != self.arrays.observed_slot
+        )
 
     @property
     def digest(self) -> int:
@@ -445,34 +435,33 @@ class ConfidenceSets:
 
     @property
     def constant(self) -> float | None:
-        """ρ where one number takes the place of the radii, as it is now."""
+        """The present ρ if one number replaces the radii."""
         return float(self.arrays.common) if self.arrays.kind == state.CONSTANT else None
 
     @property
     def monitor(self) -> NoiseMonitor | None:
-        """What was seen of the noise of live rewards, if it is watched."""
+        """Noise of live rewards, if it is monitored."""
         a = self.arrays
-        return NoiseMonitor(a.sigma, self.misfit, a.calls, a.surprises, a.common) if a.sigma else None
+        return NoiseMonitor(a.sigma, self.misfit, a.calls, a.residual_sum, a.common) if a.sigma else None
 
-    def go_on_watching(self, seen: NoiseMonitor) -> None:
-        """Take over what was seen of the noise of live rewards."""
-        self.arrays.sigma, self.arrays.calls, self.arrays.surprises = seen.noise, seen.calls, seen.total
+    def resume_monitor(self, seen: NoiseMonitor) -> None:
+        self.arrays.sigma, self.arrays.calls, self.arrays.residual_sum = seen.noise, seen.calls, seen.total
 
     def state(self) -> dict[str, np.ndarray]:
-        """The arrays to save; the derived ones go along so that a loaded learner goes on bit for bit."""
+        """The arrays to save; derived ones are included so that a loaded learner continues bit for bit."""
         used = self.arrays.used
         saved = {name: getattr(self.arrays, name)[:used] for name in STATE}
-        saved["reservoir"] = self.arrays.reservoir
+        saved["context_sample"] = self.arrays.context_sample
         grown = {"added": self.added, "growing": np.array(self.growing)}
         return {**saved, **grown, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
 
-    def contradiction(self) -> bool:
-        """Whether some V⁻¹, θ̂ or log det is not what its V and b say, beyond what rounding explains."""
-        return bool(updates.inconsistent_slot(self.desk.settled))
+    def inconsistent(self) -> bool:
+        """Whether some V⁻¹, θ̂ or log det differs from its V and b by more than rounding."""
+        return bool(updates.inconsistent_slot(self.scratch.observed))
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the desk: addresses mean nothing to a copy."""
-        return {name: value for name, value in self.__dict__.items() if name != "desk"}
+        # Addresses are invalid in a copy.
+        return {name: value for name, value in self.__dict__.items() if name != "scratch"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

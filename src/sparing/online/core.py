@@ -1,4 +1,4 @@
-"""The core of a learner: chooses actions, keeps pending calls and learns from rewards, by action index; many may read at once, one may write."""
+"""The core of a learner: chooses actions, keeps pending calls and learns from rewards, by action index."""
 
 import hashlib
 import math
@@ -33,46 +33,45 @@ from sparing.online.rules import REASONS, RoundView, SkipRule
 
 
 class ReadWriteLock:
-    """`with turns.door` and `turns.wait()` to change something, `with turns.looking()` to look.
+    """Many readers or one writer.
 
-    A change waits until everybody who looks is done, and nobody begins to look meanwhile.
+    `with lock.write_lock` followed by `lock.wait_for_readers()` to write; `with lock.reading()` to read. A writer waits
+    for all readers, and no reader starts while it waits.
     """
 
     def __init__(self) -> None:
-        self.door = threading.Lock()
-        self.inside = 0
-        self.left = threading.Condition()
+        self.write_lock = threading.Lock()
+        self.readers = 0
+        self.changed = threading.Condition()
 
-    def wait(self) -> None:
-        """Behind the door: wait until nobody looks."""
-        if self.inside:
-            with self.left:
-                self.left.wait_for(lambda: not self.inside)
+    def wait_for_readers(self) -> None:
+        """Block until no reader is left; the caller holds `write_lock`."""
+        if self.readers:
+            with self.changed:
+                self.changed.wait_for(lambda: not self.readers)
 
-    def looking(self) -> "_Reading":
-        """Look, side by side with others who only look."""
+    def reading(self) -> "_Reading":
         return _Reading(self)
 
 
 class _Reading:
-    """Someone who looks; a class of its own, because a generator costs twice as much."""
+    # A class, because a generator costs twice as much.
+    __slots__ = ("_lock",)
 
-    __slots__ = ("_turns",)
-
-    def __init__(self, turns: ReadWriteLock) -> None:
-        self._turns = turns
+    def __init__(self, lock: ReadWriteLock) -> None:
+        self._lock = lock
 
     def __enter__(self) -> None:
-        turns = self._turns
-        with turns.door, turns.left:
-            turns.inside += 1
+        lock = self._lock
+        with lock.write_lock, lock.changed:
+            lock.readers += 1
 
     def __exit__(self, *error: object) -> None:
-        turns = self._turns
-        with turns.left:
-            turns.inside -= 1
-            if not turns.inside:
-                turns.left.notify_all()
+        lock = self._lock
+        with lock.changed:
+            lock.readers -= 1
+            if not lock.readers:
+                lock.changed.notify_all()
 
 
 EXPLORE, SPOT_CHECK, PENDING, SPENT = (
@@ -82,13 +81,13 @@ CALLS = (EXPLORE, SPOT_CHECK)
 CERTAIN = Chances(1.0, 0.0)
 DOUBLE = np.dtype(np.float64)
 new: Any = tuple.__new__
-"""A named tuple's own constructor costs twice as much."""
+# A named tuple's own constructor costs twice as much.
 
 Context = Mapping[str, Any] | Sequence[float] | np.ndarray
 """Raw columns by name (also a pandas row, or a frame of one row), or a context's numbers."""
 
 Chosen = tuple[int, str, float, float, Chances | SampledChances, float | None]
-"""Action, reason, mean and spread of its set, its chances, and what its call is worth where that is known."""
+"""Action, reason, mean and half-width, probabilities, and the value of the call if it is known."""
 
 
 class PendingCall(NamedTuple):
@@ -115,7 +114,7 @@ class PendingCall(NamedTuple):
 
 
 class RuleAnswer(NamedTuple):
-    """What one view says, luck apart; `chance` is the answer's own, `unsure` says that a call must be looked at closely."""
+    """The answer of one view before spot checks; `chance` is its probability, `unsure` requests an exact check of a call."""
 
     action: int
     reason: str
@@ -131,7 +130,7 @@ class Core:
 
     `propose` chooses and changes nothing. `open_call` starts a reward call, `observe` learns from its reward, and
     `cancel_call` withdraws it. `begin`, `finish` and `cancel` do the same for callers that keep the prediction
-    instead of the call's number. What is learnt is a function of the rewards and their order alone.
+    instead of the call's number. The state is a function of the rewards and their order alone.
     """
 
     def __init__(
@@ -154,24 +153,24 @@ class Core:
         self._pending: dict[int, PendingCall] = {}
         self._imputed: dict[int, int] = {}  # imputed calls of each action that has any
         self._next_call = 0
-        self._own: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
-        self._beats = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
+        self._custom: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
+        self._log_rule = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.plan = ruling.compile_rules(rules, explore, optimism, spot_check)
-        self.weighs = self.plan.first == choice.NOT_WORTH
+        self.uses_voi = self.plan.first == choice.NOT_WORTH
         self._plain = (
-            explore != "sampled" and not self._own and self._beats is None
+            explore != "sampled" and not self._custom and self._log_rule is None
         )  # random in spot checks only
-        self.rename(action_names)
-        self._make_own()
+        self.set_actions(action_names)
+        self._renew_own()
 
-    def rename(self, action_names: Sequence[Hashable]) -> None:
-        """Take note of the actions that there are, and of the sets, after either changed."""
+    def set_actions(self, action_names: Sequence[Hashable]) -> None:
+        """Take over the labels of the actions, and the sets, after either changed."""
         self.action_names = tuple(action_names)
-        self.sets.follow(self.plan)
-        self._everyone = self.sets.arrays.everyone
+        self.sets.apply_rules(self.plan)
+        self._active_mask = self.sets.arrays.active
         many = bool(self.active().sum() > 1)
         self._fast = (
-            self._everyone if self._plain else None
+            self._active_mask if self._plain else None
         )  # the mask of rounds that one compiled call decides
         called, skipped = (self._planned_chances(called, many, self.spot_check) for called in (True, False))
         self._outcomes = tuple((reason, called if reason == EXPLORE else skipped) for reason in REASONS[:-1])
@@ -179,35 +178,33 @@ class Core:
 
     def active(self) -> np.ndarray:
         """Which actions are not retired, (K,)."""
-        return self._everyone.copy() if len(self._everyone) else np.ones(self.n_actions, dtype=np.bool_)
+        return self._active_mask.copy() if len(self._active_mask) else np.ones(self.n_actions, dtype=np.bool_)
 
-    def _make_own(self) -> None:
-        """What belongs to this object alone, and to no copy."""
-        self._entry = runs.deciding(self.plan)
-        self._turns = ReadWriteLock()
+    def _renew_own(self) -> None:
+        # Not part of a copy.
+        self._entry = runs.entry_of(self.plan)
+        self._lock = ReadWriteLock()
 
     @property
     def n_actions(self) -> int:
-        """Actions, K."""
         return len(self.action_names)
 
     @property
     def n_features(self) -> int:
-        """Length of a context, d."""
         return self.sets.shape[1]
 
     @property
     def compiled(self) -> bool:
         """Whether whole runs can be played in compiled code: no rule is written in Python."""
-        return not self._own
+        return not self._custom
 
     @property
     def priority(self) -> np.ndarray:
-        """Who wins ties, (K,): the action with the smaller number."""
+        """Order of ties, (K,): the smaller number wins."""
         return self.sets.arrays.priority
 
     def context(self, x: Context) -> np.ndarray:
-        """A context (d,) of one's own from raw columns by name, or from d numbers."""
+        """A copy of a context (d,) from raw columns by name, or from d numbers."""
         if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
             return x.copy()
         encoded = None if isinstance(x, np.ndarray | list | tuple) else self.encoder.named(x)
@@ -222,49 +219,67 @@ class Core:
         *,
         allowed: np.ndarray | None = None,
         context_id: Hashable | None = None,
-        luck: bytes = b"",
+        entropy: bytes = b"",
         spot_checks: bool = True,
     ) -> Decision:
-        """What to do in context x (d,), among the actions that `allowed` (K,) marks; changes nothing.
+        """Return the decision for a context without changing anything.
 
-        A function of what was learnt, the open calls, and the arguments: `luck` takes the place of chance.
+        It depends only on the learner's state and the arguments.
+
+        Parameters
+        ----------
+        x : mapping, sequence of float or array of shape (d,)
+            The context.
+        allowed : array of bool of shape (K,), optional
+            Actions that may be played.
+        context_id : hashable, optional
+            Id of the logged context.
+        entropy : bytes
+            Source of the round's random numbers.
+        spot_checks : bool
+            Whether spot checks may happen.
+
+        Returns
+        -------
+        Decision
+            Its id is −1, and its action is an index.
         """
         context, mask = self.context(x), self._mask(allowed)
-        key = int.from_bytes(hashlib.blake2b(luck, digest_size=8).digest()) >> 1
-        with self._turns.looking():
+        key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
+        with self._lock.reading():
             share = self.spot_check if spot_checks else 0.0
             return self._proposal(self._choose(context, mask, context_id, key, share))
 
     def best(self, x: np.ndarray, allowed: np.ndarray | None = None) -> int:
-        """The action with the highest mean in context x (d,), by its index: what is played where nothing is asked."""
+        """The action (index) with the highest mean in context x (d,)."""
         mask = self._mask(allowed)
-        with self._turns.looking():
+        with self._lock.reading():
             mean, _ = self.sets.evaluate(x)
         mean[~(mask if len(mask) else self.active())] = -np.inf
         return int(np.lexsort((self.priority, -mean))[0])
 
     def value(self, action: int, x: np.ndarray) -> tuple[float, float]:
-        """The mean and half-width of an action (by its index) in context x (d,)."""
-        with self._turns.looking():
-            mean, spread = runs.VALUE.call(self.sets.desk.settled, x, as_index(action, self.n_actions))
+        """Mean and half-width of an action (index) in context x (d,)."""
+        with self._lock.reading():
+            mean, spread = runs.VALUE.call(self.sets.scratch.observed, x, as_index(action, self.n_actions))
         return float(mean), float(spread)
 
     def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
-        """How likely a draw of a learner that samples favours an action (by its index) in context x (d,), where it asks."""
+        """Probability that a posterior sample favours an action (index) in context x (d,)."""
         mask = self._mask(allowed)
-        with self._turns.looking():
-            table = self.sets.desk.ahead if self._imputed else self.sets.desk.settled
+        with self._lock.reading():
+            table = self.sets.scratch.pending if self._imputed else self.sets.scratch.observed
             mean, spread = runs.VALUE.call(table, x, action)
-            return self._drawn(table, x, mask, action, mean, spread).play
+            return self._sampled_chances(table, x, mask, action, mean, spread).play
 
-    def must_learn(self, action: int, x: np.ndarray) -> None:
-        """Refuse a call on an action (by its index) whose reward in context x (d,) could not be learnt exactly."""
-        with self._turns.looking():
-            self._must_fit(x, action)
+    def check_learnable(self, action: int, x: np.ndarray) -> None:
+        """Raise a DecisionError if a reward of this action in context x (d,) could not be learnt exactly."""
+        with self._lock.reading():
+            self._check_numerically_learnable(x, action)
 
     def _mask(self, allowed: np.ndarray | None) -> np.ndarray:
         if allowed is None:
-            return self._everyone
+            return self._active_mask
         mask, active = as_mask(allowed, self.n_actions), self.active()
         if (mask & ~active).any():
             name = self.action_names[int(np.argmax(mask & ~active))]
@@ -285,29 +300,29 @@ class Core:
         context, index = self.context(x), as_index(action, self.n_actions)
         if not deferred:
             check_sizes(context)
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             return self._open(index, context, not deferred)
 
     def impute(self, call: int) -> float:
         """Let a deferred call count with its prediction, which is returned."""
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             check_sizes(self.pending_call(call).x)
             return self._impute(call)
 
     def observe(self, call: int, reward: float) -> None:
         """Learn from the reward of a pending call."""
         value = as_reward(reward, self.reward_range)
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             self.pending_call(call)
             self._observe(call, value)
 
     def cancel_call(self, call: int) -> None:
         """Withdraw a pending call: nothing is learnt from it."""
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             self.pending_call(call)
             self._cancel(call)
 
@@ -330,24 +345,24 @@ class Core:
         return [call for calls in of_action.values() for call in calls]
 
     def begin(self, action: int, x: Context) -> float:
-        """Start a reward call on an action (by its index), and return its prediction."""
+        """Start a reward call on an action (index), and return its prediction."""
         prediction = self._pending[self.open_call(action, x)].predicted
         assert prediction is not None
         return prediction
 
     def finish(self, action: int, x: Context, reward: float, predicted: float) -> None:
-        """Learn from the reward of a call that `begin` started; a search among all pending ones, unlike `observe`."""
+        """Learn from the reward of a call that `begin` started; searches all pending calls, unlike `observe`."""
         context, index = self.context(x), as_index(action, self.n_actions)
         value = as_reward(reward, self.reward_range)
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             self._observe(self._find(index, context, predicted), value)
 
     def cancel(self, action: int, x: Context, predicted: float) -> None:
-        """Withdraw a call that `begin` started; a search among all pending ones, unlike `cancel_call`."""
+        """Withdraw a call that `begin` started; searches all pending calls, unlike `cancel_call`."""
         context, index = self.context(x), as_index(action, self.n_actions)
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             self._cancel(self._find(index, context, predicted))
 
     def _find(self, action: int, x: np.ndarray, predicted: float) -> int:
@@ -377,9 +392,9 @@ class Core:
 
     def _impute(self, call: int) -> float:
         pending = self._pending[call]
-        predicted = self.sets.begin(pending.action, pending.x)
+        predicted = self.sets.open_call(pending.action, pending.x)
         if math.isnan(predicted):
-            raise self._inexact(pending.x, pending.action)
+            raise self._not_learnable(pending.x, pending.action)
         self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
         # At the end: an action's pending copy may be rebuilt from its calls, in the order of imputation.
         del self._pending[call]
@@ -388,18 +403,18 @@ class Core:
 
     def _observe(self, call: int, reward: float) -> None:
         action, x, predicted = self._pending[call]
-        if not self.sets.absorb(action, x, reward):
-            raise self._inexact(x, action)
+        if not self.sets.add_observation(action, x, reward):
+            raise self._not_learnable(x, action)
         del self._pending[call]
         if predicted is not None:
             self._count_out(action)
-            self.sets.settle(action, x, reward, predicted, self._imputed_of(action))
+            self.sets.replace_imputed(action, x, reward, predicted, self._imputed_of(action))
 
     def _cancel(self, call: int) -> None:
         action, x, predicted = self._pending.pop(call)
         if predicted is not None:
             self._count_out(action)
-            self.sets.take_back(action, x, predicted, self._imputed_of(action))
+            self.sets.remove_imputed(action, x, predicted, self._imputed_of(action))
 
     def _count_out(self, action: int) -> None:
         self._imputed[action] -= 1
@@ -412,7 +427,7 @@ class Core:
             if pending.action == action and pending.predicted is not None:
                 yield pending.x, pending.predicted
 
-    def reopen(self, calls: Iterable[PendingCall]) -> None:
+    def restore_pending(self, calls: Iterable[PendingCall]) -> None:
         """Take over the imputed calls of a saved learner, whose sets contain them."""
         for pending in calls:
             self._pending[self._next_call] = pending
@@ -423,7 +438,7 @@ class Core:
             raise ValueError("the open calls are not those that the sets know of")
 
     def match_calls(self, calls: Iterable[PendingCall]) -> list[int]:
-        """The numbers of saved calls: the imputed ones are among those of `reopen`, the others are added."""
+        """The numbers of saved calls: the imputed ones are among those of `restore_pending`, the others are added."""
         numbers: dict[tuple[int, bytes, float | None], list[int]] = {}
         for call, pending in self._pending.items():
             numbers.setdefault((pending.action, pending.x.tobytes(), pending.predicted), []).append(call)
@@ -441,10 +456,10 @@ class Core:
     def _choose(
         self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
     ) -> Chosen:
-        """What to do now. The observed view may skip; where it does not, the pending view says what to ask about, or
-        that pending rewards will decide (`pending`).
+        """Choose now. The observed view may skip; otherwise the pending view chooses the call, or skips because pending
+        rewards will decide (`pending`).
 
-        `key` is that of the round's random stream; −1 where no spot check is due, and nothing else is random.
+        `key` is that of the round's random stream; −1 if there is no spot check and nothing else is random.
         """
         sets = self.sets
         if (
@@ -454,29 +469,29 @@ class Core:
             and (
                 not spot_check
                 or key < 0
-                or runs.CHECKS.call(key, spot_check, True) == random_stream.AS_PLANNED
+                or runs.SPOT_CHECK_KIND.call(key, spot_check, True) == random_stream.NO_CHECK
             )
         ):  # nearly every round: one compiled call, and probabilities that are known beforehand
             bounds, worth = sets.bounds, None
             decide = self._entry[bounds].call
-            if self.weighs:
-                action, code, mean, spread, worth = decide(sets.desk.settled, x, allowed, bounds)
+            if self.uses_voi:
+                action, code, mean, spread, worth = decide(sets.scratch.observed, x, allowed, bounds)
             else:
-                action, code, mean, spread = decide(sets.desk.settled, x, allowed, bounds)
+                action, code, mean, spread = decide(sets.scratch.observed, x, allowed, bounds)
             if action < 0:
                 raise unfit(x, -1 - action)
             if code == choice.UNSURE:
-                self._must_fit(x, action)
+                self._check_numerically_learnable(x, action)
             reason, chances = self._outcomes[code]
             return action, reason, mean, spread, chances, worth
-        desk, drawn = sets.desk, 1.0
-        if self._beats is not None:
-            found = self._beats.find(x, context_id, allowed, key)
-            desk.scratch.threshold, desk.scratch.answer, drawn = found
-        seen, table = (x, allowed, context_id, key, drawn), desk.settled
+        scratch, drawn = sets.scratch, 1.0
+        if self._log_rule is not None:
+            found = self._log_rule.find(x, context_id, allowed, key)
+            scratch.work.threshold, scratch.work.answer, drawn = found
+        seen, table = (x, allowed, context_id, key, drawn), scratch.observed
         action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
         if self._imputed and reason == EXPLORE:
-            table = desk.ahead
+            table = scratch.pending
             action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
             reason = reason if reason == EXPLORE else PENDING
         if reason == SPENT:
@@ -487,14 +502,14 @@ class Core:
         chances = self._planned_chances(reason == EXPLORE, others, spot_check)
         if chance < 1:
             chances = Chances(chance, 0.0)
-        luck_says = random_stream.AS_PLANNED
+        check = random_stream.NO_CHECK
         if spot_check and key >= 0:
-            luck_says = runs.CHECKS.call(key, spot_check, others)
-        if luck_says == random_stream.AS_PLANNED:
+            check = runs.SPOT_CHECK_KIND.call(key, spot_check, others)
+        if check == random_stream.NO_CHECK:
             chosen = action, reason, mean, spread, chances, worth
             return self._checked(x, chosen) if unsure else chosen
-        if luck_says == random_stream.ELSEWHERE:
-            other = runs.OTHER_THAN[self.sets.bounds].call
+        if check == random_stream.CHECK_OTHER:
+            other = runs.RANDOM_OTHER_ACTION[self.sets.bounds].call
             action, share = other(table, x, allowed, action, key, self.sets.bounds)
             mean, spread = runs.VALUE.call(table, x, action)
             chances = Chances(*2 * (spot_check * random_stream.OTHER_ACTION_SHARE * share,))
@@ -509,11 +524,11 @@ class Core:
         key: int,
         drawn: float,
     ) -> RuleAnswer:
-        """What one view says, luck apart."""
-        if self._own:
+        """The answer of one view before spot checks."""
+        if self._custom:
             check_sizes(x)
             view = self._view(table, x, allowed, context_id, key)
-            for rule in self._own:
+            for rule in self._custom:
                 answer = rule.answer(view)
                 if answer is not None:
                     chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
@@ -529,44 +544,51 @@ class Core:
     def _view(
         self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
     ) -> RoundView:
-        """A round with all actions in sight: what rules of your own need."""
-        mean, spread = self.sets.evaluate(x, ahead=table is self.sets.desk.ahead)
+        """All actions in one round, for custom rules."""
+        mean, spread = self.sets.evaluate(x, pending=table is self.sets.scratch.pending)
         eligible = allowed if len(allowed) else self.active()
-        top = mean + self.sets.arrays.boldness[eligible.sum() - 1] * spread
+        top = mean + self.sets.arrays.coefficient[eligible.sum() - 1] * spread
         return RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
 
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
-        """Of the planned action: a spot check repeats it but for a fixed part, so they cost nothing to know."""
+        """Probabilities of the planned action; a spot check repeats it except for a fixed share."""
         apart = random_stream.OTHER_ACTION_SHARE if others else 0.0
         kept = 1 - spot_check * apart
         return Chances(kept, kept if called else spot_check * (1 - apart))
 
     def _checked(self, x: np.ndarray, chosen: Chosen) -> Chosen:
-        """The choice, unless it is a call that could not be learnt from exactly."""
+        # A call must be learnable exactly.
         if chosen[1] in CALLS:
-            self._must_fit(x, chosen[0])
+            self._check_numerically_learnable(x, chosen[0])
         return chosen
 
-    def _must_fit(self, x: np.ndarray, action: int) -> None:
+    def _check_numerically_learnable(self, x: np.ndarray, action: int) -> None:
         if not self.sets.learnable(action, x):
-            raise self._inexact(x, action)
+            raise self._not_learnable(x, action)
 
     def _sample(self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, key: int) -> Chosen:
-        """The action that one draw from the posterior favours."""
+        """The action that one posterior sample favours."""
         normals = np.empty(self.n_actions)
         random_stream.normals(key, normals)
         bounds = self.sets.bounds
         action = runs.SAMPLE[bounds].call(table, x, normals, allowed, bounds)
         mean, spread = runs.VALUE.call(table, x, action)
-        return action, EXPLORE, mean, spread, self._drawn(table, x, allowed, action, mean, spread), None
+        return (
+            action,
+            EXPLORE,
+            mean,
+            spread,
+            self._sampled_chances(table, x, allowed, action, mean, spread),
+            None,
+        )
 
-    def _drawn(
+    def _sampled_chances(
         self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
     ) -> SampledChances:
-        """The rivals that can change which action a posterior draw favours, for when its chance is asked for."""
-        room = len(self.sets.arrays.theta)
-        who, means, spreads = np.empty(room, dtype=np.int64), np.empty(room), np.empty(room)
+        """The rivals that can change which action a posterior sample favours; the probability is computed when it is read."""
+        capacity = len(self.sets.arrays.theta)
+        who, means, spreads = np.empty(capacity, dtype=np.int64), np.empty(capacity), np.empty(capacity)
         bounds = self.sets.bounds
         found, _, blanks, first = runs.RIVALS[bounds].call(
             table, x, action, REACH, allowed, who, means, spreads, bounds
@@ -578,17 +600,16 @@ class Core:
         return SampledChances(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what belongs to this object alone."""
-        return {name: value for name, value in self.__dict__.items() if name not in ("_turns", "_entry")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_entry")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._make_own()
+        self._renew_own()
 
-    def _inexact(self, x: np.ndarray, action: int) -> DecisionError:
+    def _not_learnable(self, x: np.ndarray, action: int) -> DecisionError:
         largest = int(np.argmax(np.abs(x)))
         return DecisionError(
-            f"a reward in this context could not be learnt exactly: beside ridge={self.sets.ridge:g}, feature "
+            f"a reward in this context cannot be learnt exactly: with ridge={self.sets.ridge:g}, feature "
             f"{largest} = {x[largest]:g} makes the matrix of action {self.action_names[action]!r} singular in double precision. Scale the features to "
             "sizes around 1, or pass a larger ridge"
         )

@@ -1,4 +1,4 @@
-"""Decisions, one by one and many at once, and the checks of what a learner is given."""
+"""Decisions, one by one and many at once, and the checks of a learner's inputs."""
 
 import math
 import os
@@ -28,18 +28,18 @@ REACH = 8.0
 """Deviations to each side that the integral in `chance_against` covers."""
 
 AT_ONCE = 512
-"""Rivals multiplied in one go, which bounds the memory."""
+# Rivals multiplied at once, which bounds the memory.
 
 
 class Chances(NamedTuple):
-    """How likely an action was: to be played, and to be played and asked for its reward."""
+    """Probabilities of an action: to be played, and to be played with a reward call."""
 
     play: float
     call: float
 
 
 class Challenger(NamedTuple):
-    """One action in a draw: centre, deviation, and its place in ties."""
+    """One action in a posterior sample: mean, standard deviation and priority in ties."""
 
     mean: float
     spread: float
@@ -56,9 +56,8 @@ def chance_against(
 ) -> float:
     """P(own is the best of one draw from independent N(mean, spread²)), by quadrature.
 
-    ∫ φ(z)·Π_{b≠a} Φ((m_a + s_a·z − m_b)/s_b) dz; a rival without deviation is a bound on z. Of two equal
-    ones without deviation, the one with the smaller priority number is the best. `alike` are so many more
-    rivals of one kind.
+    ∫ φ(z)·Π_{b≠a} Φ((m_a + s_a·z − m_b)/s_b) dz; a rival without deviation is a bound on z. Of two equal actions
+    without deviation, the smaller priority number wins. `alike` is a number of further equal rivals.
     """
     count = np.ones(len(mean), dtype=np.int64)
     if alike is not None and alike[0]:
@@ -88,7 +87,7 @@ def chance_against(
 
 @dataclass(eq=False)
 class SampledChances:
-    """The chances of an action that a posterior draw chose, with its rivals as they were; computed when read."""
+    """Probabilities of a sampled action, from its rivals at that time; computed when read."""
 
     own: Challenger
     mean: np.ndarray
@@ -98,14 +97,14 @@ class SampledChances:
 
     @cached_property
     def play(self) -> float:
-        """P(the draw favours this action), by quadrature."""
+        """P(the sample favours this action), by quadrature."""
         if not len(self.mean) and self.alike is None:
             return 1.0
         return chance_against(self.own, self.mean, self.spread, self.priority, alike=self.alike)
 
     @property
     def call(self) -> float:
-        """The same: a draw is made only to be asked about."""
+        # Every sampled action is called.
         return self.play
 
     def __eq__(self, other: object) -> bool:
@@ -116,13 +115,26 @@ class SampledChances:
 
 
 class Decision(NamedTuple):
-    """One round's answer.
+    """The answer of one round.
 
-    id is its number, −1 for a proposal; action is the label to play, in a proposal its index; needs_reward says whether its reward must be paid for and reported;
-    reason is `explore`, `spot-check`, or the rule that skipped (`supported`, `log-beats`, `certified`,
-    `confident`, `not-worth-it`, `spent`), or `pending`: skipped only because calls that are still open will tell. value, low and
-    high are the estimate of the action's reward and its set's ends. worth, where the learner knows what a call costs, is what
-    this one is expected to gain above its price, in the reward's units; 0 where none repays itself.
+    Attributes
+    ----------
+    id : int
+        Number of the round; −1 for a proposal.
+    action : hashable
+        Label of the action to play; in a proposal its index.
+    needs_reward : bool
+        Whether the reward must be paid for and reported.
+    reason : str
+        `explore` or `spot-check` for a call. For a skipped round the rule: `supported`, `log-beats`, `certified`,
+        `confident`, `not-worth-it`, `spent`; or `pending` if pending calls are expected to decide.
+    value, low, high : float
+        Estimated reward of the action, and its interval.
+    chances : Chances or SampledChances
+        See `play_probability` and `call_probability`.
+    worth : float or None
+        Expected gain of the call above its cost, in units of the reward; 0 if no call pays. None if the learner has no
+        call cost.
     """
 
     id: int
@@ -143,12 +155,12 @@ class Decision(NamedTuple):
 
     @property
     def play_probability(self) -> float:
-        """The probability of playing this action in this round, over the learner's own randomness."""
+        """Probability of playing this action in this round, over the learner's own randomness."""
         return self.chances.play
 
     @property
     def call_probability(self) -> float:
-        """The probability of playing it and asking for its reward: weight a call by its inverse."""
+        """Probability of playing it with a reward call: weight a call by its inverse."""
         return self.chances.call
 
 
@@ -160,14 +172,14 @@ class OpenDecision(NamedTuple):
 
 
 NUMBERS = "biufO"
-"""NumPy's kinds of arrays that a context may come as; text is not read as numbers."""
+# NumPy's kinds of arrays that a context may have; text is not read as numbers.
 
 EVERYONE = np.empty(0, dtype=np.bool_)
-"""Stands for a mask that leaves nobody out."""
+"""The mask that allows all actions."""
 
 
 def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None = None) -> np.ndarray:
-    """An own copy of a context (d,), as compiled code takes it; an encoder adds kernel features that are not there."""
+    """A copy of a context (d,), as compiled code needs it; an encoder adds missing kernel features."""
     try:
         given = np.asarray(x)
         context = given.astype(np.float64) if given.dtype.kind in NUMBERS else None
@@ -187,13 +199,13 @@ def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None 
 
 
 def _or_named(encoder: Encoder | None) -> str:
-    """The columns by which a context can be given instead, if it can."""
+    # The columns by which a context can be given instead.
     columns = () if encoder is None or encoder.is_raw else encoder.by_column
     return f", or a mapping of the columns {', '.join(columns)}" if columns else ""
 
 
 def check_sizes(x: np.ndarray) -> None:
-    """Refuse a context with a feature that is not finite, or too large."""
+    """Reject a context with a feature that is not finite or too large."""
     if np.abs(x).max(initial=0.0) <= LARGEST:
         return
     large = np.flatnonzero(~(np.abs(x) <= LARGEST))
@@ -202,7 +214,7 @@ def check_sizes(x: np.ndarray) -> None:
 
 
 def unfit(x: np.ndarray, feature: int) -> DecisionError:
-    """Why a context with this feature is refused."""
+    """The error for a context with this feature."""
     return DecisionError(
         f"context feature {feature} is {x[feature]}; every feature must be finite, and at most "
         f"{LARGEST:g} in size. Fill it in, or scale the features"
@@ -210,7 +222,6 @@ def unfit(x: np.ndarray, feature: int) -> DecisionError:
 
 
 def as_index(action: Any, n_actions: int) -> int:
-    """An action by its index."""
     number = isinstance(action, int | np.integer) and not isinstance(action, bool)
     if not number or not 0 <= action < n_actions:
         raise DecisionError(f"action {action!r}; must be an index from 0 to {n_actions - 1}")
@@ -218,7 +229,7 @@ def as_index(action: Any, n_actions: int) -> int:
 
 
 def as_mask(mask: np.ndarray | None, n_actions: int) -> np.ndarray:
-    """Which actions may be played, (K,); nothing given means everyone."""
+    """A mask of the actions that may be played, (K,)."""
     if mask is None:
         return EVERYONE
     given = np.asarray(mask)
@@ -231,7 +242,6 @@ def as_mask(mask: np.ndarray | None, n_actions: int) -> np.ndarray:
 
 
 def as_reward(reward: Any, reward_range: tuple[float, float] | None) -> float:
-    """A reward as a number within its range."""
     try:
         value = math.nan if isinstance(reward, str | bytes) else float(reward)
     except (TypeError, ValueError, OverflowError):
@@ -246,14 +256,23 @@ def as_reward(reward: Any, reward_range: tuple[float, float] | None) -> float:
 
 
 PART = 4096
-"""Contexts that one thread takes at a time."""
+# Contexts that one thread takes at a time.
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Answers side by side: actions (n,) as indices, needs_reward, reasons, values, lows and highs, (n,) each.
+    """Answers to n contexts as columns.
 
-    worths (n,) are those of `Decision`, where the learner knows what a call costs.
+    Attributes
+    ----------
+    action_names : tuple
+        Labels of the actions.
+    actions : array of int of shape (n,)
+        Indices of the actions.
+    needs_reward, reasons, values, lows, highs : array of shape (n,)
+        As in `Decision`.
+    worths : array of shape (n,) or None
+        As in `Decision`; None if the learner has no call cost.
     """
 
     action_names: tuple[Hashable, ...]
@@ -269,13 +288,14 @@ class Decisions:
         return len(self.actions)
 
     def labels(self) -> list[Hashable]:
-        """The actions by their names."""
+        """The labels of the actions."""
         return [self.action_names[action] for action in self.actions]
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The answers as a pandas frame, a row a context: `action` by its label, `needs_reward`, `reason`, `value`, `low`, `high`, `worth`.
+        """The answers as a pandas frame, one row per context.
 
-        `worth` is there where the learner knows what a call costs.
+        Its columns are `action` (label), `needs_reward`, `reason`, `value`, `low`, `high`, and `worth` if the learner has a call
+        cost.
         """
         columns: dict[str, Any] = {
             "action": self.labels(),
@@ -310,10 +330,10 @@ def decide_many(
     means, spreads, worths = np.empty(n), np.empty(n), np.empty(n)
 
     def work(start: int) -> None:
-        desk, part = learner.sets.desk, slice(start, start + PART)
+        scratch, part = learner.sets.scratch, slice(start, start + PART)
         runs.decide_rows(
-            desk.settled,
-            desk.ahead,
+            scratch.observed,
+            scratch.pending,
             rows[part],
             thresholds[part],
             answers[part],
@@ -341,7 +361,7 @@ def decide_many(
         means,
         means - spreads,
         means + spreads,
-        worths if learner.weighs else None,
+        worths if learner.uses_voi else None,
     )
 
 
@@ -354,7 +374,7 @@ def _checked(learner: "Learner", contexts: Any) -> np.ndarray:
         raise DecisionError(
             f"contexts of shape {given.shape} and type {given.dtype}; expected numbers (n, {learner.n_features})"
         )
-    # A copy that may be written to where the caller's may not: compiled code tells the two apart.
+    # Writable and read-only arrays have different compiled types.
     rows = np.require(given, dtype=np.float64, requirements=["C", "W", "A"])
     unfit = ~(np.abs(rows) <= LARGEST)
     if unfit.any():
@@ -367,10 +387,10 @@ def _checked(learner: "Learner", contexts: Any) -> np.ndarray:
 
 
 def _one_by_one(learner: "Learner", rows: np.ndarray, ids: np.ndarray | None) -> Decisions:
-    """For rules in Python and learners that sample: with the luck that the next rounds would have."""
+    # For rules in Python and learners that sample: with the random streams of the next rounds.
     names = [None] * len(rows) if ids is None else ids.tolist()
     made = [
-        learner.preview(x, context_id=name, number=learner.rounds + i)
+        learner.peek(x, context_id=name, number=learner.rounds + i)
         for i, (x, name) in enumerate(zip(rows, names, strict=True))
     ]
     kinds: tuple[Any, ...] = (np.int64, np.bool_, "U12", np.float64, np.float64, np.float64)

@@ -30,34 +30,36 @@ MOST = sys.float_info.max
 KIND = "sparing learner"
 VERSION = 5
 
+DISK_NAMES = {"rounding_growth": "shrunk", "view_mask": "hidden", "context_sample": "reservoir"}
+"""Arrays of the sets whose name in files differs from their name in memory."""
+
 RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = {
     SupportedRule.name: lambda header, arrays: SupportedRule(arrays["frozen"]),
     CertifiedRule.name: lambda header, arrays: CertifiedRule(_number(header["tolerance"], -math.inf, MOST)),
     ConfidentRule.name: lambda header, arrays: ConfidentRule(
-        _number(header["tolerance"], 0.0, MOST), _number(header["confidence"], 0.0), _truth(header["strict"])
+        _number(header["tolerance"], 0.0, MOST), _number(header["confidence"], 0.0), _bool(header["strict"])
     ),
     LogBeats.name: LogBeats.from_saved,
     EconomicalRule.name: lambda header, arrays: EconomicalRule(
         _number(header["call_cost"], 0.0, MOST),
-        None if header["horizon"] is None else _whole(header["horizon"], 2**62),
+        None if header["horizon"] is None else _integer(header["horizon"], 2**62),
         None if header["discount"] is None else _number(header["discount"], 0.0, math.nextafter(1.0, 0.0)),
-        None if header["calls"] is None else _whole(header["calls"], 2**62),
+        None if header["calls"] is None else _integer(header["calls"], 2**62),
     ),
 }
 
 
 def save(learner: Learner, path: str | os.PathLike[str]) -> None:
-    """Write a learner, open decisions and random streams included."""
     archive.write(path, KIND, VERSION, *parts(learner))
 
 
 def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """All that a learner is: a header that JSON can hold, and arrays."""
+    """A learner as a header for JSON, and arrays."""
     sets = learner.sets
     pending = [learner.pending_call(one.call) for one in learner.open.values()]
     header = {
         "algorithm": learner.algorithm,
-        "guarantee": learner.promise,
+        "guarantee": learner._guarantee,
         "fit": learner.fit,
         "action_names": [labels.to_json(name) for name in learner.action_names],
         "encoder": learner.encoder.header(),
@@ -68,16 +70,18 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "explore": learner.explore,
         "optimism": learner.optimism,
         "spot_check": learner.spot_check,
-        "monitor": _watched(sets.monitor),
+        "monitor": _monitor_header(sets.monitor),
         "reward_range": learner.reward_range,
         "rounds": learner.rounds,
         "calls": learner.calls,
         "key": learner.key,
-        "open": [_opened(one.decision, learner.pending_call(one.call)) for one in learner.open.values()],
+        "open": [
+            _decision_header(one.decision, learner.pending_call(one.call)) for one in learner.open.values()
+        ],
         "prior": prior_header(learner.prior),
         "retired": np.flatnonzero(~learner.active()).tolist(),
     }
-    arrays = {f"sets/{name}": array for name, array in sets.state().items()}
+    arrays = {f"sets/{DISK_NAMES.get(name, name)}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
     arrays["open"] = np.array([one.x for one in pending]).reshape(len(pending), learner.n_features)
     arrays |= _calls(learner) | prior_arrays(learner.prior, sets.origins)
@@ -87,21 +91,37 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def load(path: str | os.PathLike[str]) -> Learner:
-    """Read a learner that `Learner.save` wrote; it decides as the saved one would have."""
+    """Read a learner that `Learner.save` wrote; it decides as the saved one would have.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    Learner
+
+    Raises
+    ------
+    FileError
+        If the file is missing, damaged, of another kind or of an unknown version.
+    """
     with archive.understanding(path, "learner"):
-        return whole(path, *archive.read(path, KIND, VERSION))
+        return from_parts(path, *archive.read(path, KIND, VERSION))
 
 
-def whole(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
-    """The learner of these `parts`, which a file held."""
+def from_parts(
+    path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]
+) -> Learner:
+    """The learner of these `parts`, read from `path`."""
     learner = _learner(header, arrays)
-    if learner.sets.contradiction():
+    if learner.sets.inconsistent():
         raise FileError(f"{path} holds matrices that contradict their inverses; it was not saved by sparing")
     return learner
 
 
 def _calls(learner: Learner) -> dict[str, np.ndarray]:
-    """The open calls as arrays: actions (m,), contexts (m, d), predictions (m,)."""
+    """Imputed calls as arrays: actions (m,), contexts (m, d), predictions (m,)."""
     calls = learner.pending_calls()
     return {
         "calls/actions": np.array([action for action, _, _ in calls], dtype=np.int64),
@@ -110,8 +130,7 @@ def _calls(learner: Learner) -> dict[str, np.ndarray]:
     }
 
 
-def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[PendingCall]:
-    """The open calls from arrays."""
+def _read_calls(arrays: dict[str, np.ndarray], learner: Learner) -> list[PendingCall]:
     actions, contexts, predicted = (arrays[name] for name in ("actions", "contexts", "predicted"))
     m = len(actions)
     if actions.dtype != np.int64 or contexts.dtype != np.float64 or predicted.dtype != np.float64:
@@ -127,8 +146,8 @@ def _called(arrays: dict[str, np.ndarray], learner: Learner) -> list[PendingCall
     ]
 
 
-def _opened(decision: Decision, call: PendingCall) -> dict[str, Any]:
-    """An open decision as JSON: its action by index, its chances as numbers."""
+def _decision_header(decision: Decision, call: PendingCall) -> dict[str, Any]:
+    """A pending decision as JSON: its action by index, its probabilities as numbers."""
     chances = [decision.play_probability, decision.call_probability]
     return {
         **decision._asdict(),
@@ -143,10 +162,10 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         name: None if value is None else _number(value, 0.0) for name, value in header["sets"].items()
     }
     _number(settings["ridge"], SMALLEST)
-    sets = restored(under(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
-    sets.origins = read_initial_sets(under(arrays, "origins/"), *sets.shape)
+    sets = restored(with_prefix(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
+    sets.origins = read_initial_sets(with_prefix(arrays, "origins/"), *sets.shape)
     rules = [
-        RULES[name](settings, under(arrays, f"rules/{number}/"))
+        RULES[name](settings, with_prefix(arrays, f"rules/{number}/"))
         for number, (name, settings) in enumerate(header["rules"])
     ]
     names = tuple(map(labels.from_json, header["action_names"]))
@@ -160,21 +179,21 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
             raise ValueError("the supported actions are not the frozen ones")
         if isinstance(rule, LogBeats):
             rule.check(*sets.shape)
-        if isinstance(rule, EconomicalRule) and not len(sets.arrays.reservoir):
+        if isinstance(rule, EconomicalRule) and not len(sets.arrays.context_sample):
             raise ValueError("a price without contexts to weigh it by")
     sets.prioritise(priority)
     for action in header["retired"]:
-        sets.retire(_whole(action, len(names)))
-    if len(header["retired"]) and not sets.arrays.everyone.any():
+        sets.retire(_integer(action, len(names)))
+    if len(header["retired"]) and not sets.arrays.active.any():
         raise ValueError("every action is retired")
     if header["monitor"] is not None:
-        sets.go_on_watching(_monitor(header["monitor"], sets))
+        sets.resume_monitor(_monitor(header["monitor"], sets))
     learner = Learner(
         header["algorithm"],
         names,
         sets,
         rules,
-        key=_whole(header["key"], 2**63),
+        key=_integer(header["key"], 2**63),
         explore=header["explore"],
         optimism=_number(header["optimism"], 0.0),
         spot_check=_number(header["spot_check"], 0.0),
@@ -183,16 +202,15 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         fit=str(header["fit"]),
         encoder=_encoder(header, sets.shape[1]),
         item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
-        prior=read_prior(header["prior"], under(arrays, "prior/"), *sets.shape),
+        prior=read_prior(header["prior"], with_prefix(arrays, "prior/"), *sets.shape),
     )
-    learner.set_time(rounds=_whole(header["rounds"], 2**62), calls=_whole(header["calls"], 2**62))
-    learner.reopen(_called(under(arrays, "calls/"), learner))
+    learner.set_counters(rounds=_integer(header["rounds"], 2**62), calls=_integer(header["calls"], 2**62))
+    learner.restore_pending(_read_calls(with_prefix(arrays, "calls/"), learner))
     learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
 
 
 def _encoder(header: dict[str, Any], d: int) -> Encoder:
-    """What makes contexts of raw columns."""
     encoder = Encoder.from_header(header["encoder"])
     if encoder.size != d:
         raise ValueError(f"features of {encoder.size} numbers for sets of {d}")
@@ -200,44 +218,42 @@ def _encoder(header: dict[str, Any], d: int) -> Encoder:
 
 
 def _assumptions(saved: dict[str, Any]) -> Assumptions:
-    """Noise, bounds and radius from JSON."""
     numbers = {name: _number(saved[name], 0.0) for name in ("noise", "theta_bound", "context_bound")}
     numbers |= {name: _number(saved[name], SMALLEST) for name in ("ridge", "radius_scale")}
     numbers["delta"] = _number(saved["delta"], math.ulp(0.0))
-    told = {name: tuple(map(str, saved[name])) for name in ("estimated", "assumed")}
+    names = {name: tuple(map(str, saved[name])) for name in ("estimated", "assumed")}
     if saved["radius"] not in RADII or numbers["delta"] >= 1:
         raise ValueError(f"radius {saved['radius']!r} at delta {numbers['delta']}")
-    return Assumptions(**{**saved, **numbers, **told})
+    return Assumptions(**{**saved, **numbers, **names})
 
 
-def _watched(monitor: NoiseMonitor | None) -> dict[str, Any] | None:
-    """The noise monitor as JSON; what is believed now is the sets' constant."""
+def _monitor_header(monitor: NoiseMonitor | None) -> dict[str, Any] | None:
+    # The present σ is the sets' constant.
     if monitor is None:
         return None
     return {name: value for name, value in monitor._asdict().items() if name != "believed"}
 
 
 def _monitor(saved: dict[str, Any], sets: ConfidenceSets) -> NoiseMonitor:
-    """The noise monitor from JSON."""
     noise, misfit = _number(saved["noise"], SMALLEST), _number(saved["misfit"], 0.0)
     if sets.constant is None or misfit != sets.misfit:
         raise ValueError("a noise monitor that does not fit its sets")
-    calls, total = _whole(saved["calls"], 2**62), _number(saved["total"], 0.0)
+    calls, total = _integer(saved["calls"], 2**62), _number(saved["total"], 0.0)
     return NoiseMonitor(noise, misfit, calls, total, sets.constant)
 
 
 def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[Decision, PendingCall]:
-    """An open decision from JSON, and its context (d,)."""
+    """A pending decision from JSON, and its context (d,)."""
     if x.shape != (learner.n_features,) or x.dtype != np.float64 or not (np.abs(x) <= LARGEST).all():
         raise ValueError(f"an open decision's context of shape {x.shape} and type {x.dtype}")
-    action = _whole(entry["action"], learner.n_actions)
+    action = _integer(entry["action"], learner.n_actions)
     made = {key: value for key, value in entry.items() if key != "predicted"}
     for name in ("value", "low", "high"):
         _number(made[name], -MOST, MOST)
     if made.get("worth") is not None:
         _number(made["worth"], 0.0, MOST)
     made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
-    _whole(made["id"], learner.rounds)
+    _integer(made["id"], learner.rounds)
     predicted = None if entry["predicted"] is None else _number(entry["predicted"], -MOST, MOST)
     return Decision(**made), PendingCall(action, x.copy(), predicted)
 
@@ -247,13 +263,13 @@ def _pair(values: Any) -> tuple[float, float]:
     return low, high
 
 
-def _truth(value: Any) -> bool:
+def _bool(value: Any) -> bool:
     if type(value) is not bool:
         raise ValueError(f"{value!r} where true or false is expected")
     return value
 
 
-def _whole(value: Any, limit: int) -> int:
+def _integer(value: Any, limit: int) -> int:
     if type(value) is not int or not 0 <= value < limit:
         raise ValueError(f"{value!r} where a whole number from 0 to below {limit} is expected")
     return value
@@ -265,8 +281,8 @@ def _number(value: Any, least: float = -LARGEST, most: float = LARGEST) -> float
     return float(value)
 
 
-def under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays whose names begin so, by the rest of their names."""
+def with_prefix(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names have the prefix, without it."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -274,8 +290,7 @@ FIELDS = ("spread", "slope", "flat", "weights", "doubt", "items", "standard")
 
 
 def prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndarray]:
-    """What to save as arrays."""
-    found = {f"origins/{name}": getattr(origins, name) for name in ("row", "matrix", "pull")}
+    found = {"origins/row": origins.row, "origins/matrix": origins.matrix, "origins/pull": origins.response}
     if prior is not None:
         q, d = prior.weights.shape
         found |= {f"prior/{name}": getattr(prior, name) for name in FIELDS}
@@ -284,7 +299,6 @@ def prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndar
 
 
 def prior_header(prior: Prior | None) -> dict[str, Any] | None:
-    """What to save as JSON."""
     if prior is None:
         return None
     return {
@@ -316,7 +330,7 @@ def read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: in
     _check_array("prior/blocks", of, (d,), np.int64)
     if not ((of >= 0).all() and (of < len(names)).all() and (given["spread"] > 0).all()):
         raise ValueError("blocks that there are none of, or a prior without deviation")
-    noise, actions, told = saved["noise"], saved["actions"], saved["told"]
+    noise, actions = saved["noise"], saved["actions"]
     if type(noise) is not float or not 0 < noise < np.inf or type(actions) is not int:
         raise ValueError("a prior without noise, or of no number of actions")
     return Prior(
@@ -329,22 +343,22 @@ def read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: in
         given["items"],
         FeatureBlocks(of, names),
         actions,
-        tuple(map(bool, told)),
+        tuple(map(bool, saved["told"])),
         tuple(map(str, saved["given"])),
         given["standard"],
     )
 
 
 def read_initial_sets(given: dict[str, np.ndarray], k: int, d: int) -> InitialSets:
-    """Where the sets of a learner of K actions and d features began."""
-    row, matrix, pull = (given[name] for name in ("row", "matrix", "pull"))
-    n = len(pull)
+    """The initial sets of a learner of K actions and d features."""
+    row, matrix, response = (given[name] for name in ("row", "matrix", "pull"))
+    n = len(response)
     _check_array("origins/row", row, (k,), np.int64)
-    _check_array("origins/pull", pull, (n, d), np.float64)
+    _check_array("origins/pull", response, (n, d), np.float64)
     _check_array("origins/matrix", matrix, (len(matrix), d * (d + 1) // 2), np.float64)
     if not (n and (row >= 0).all() and (row < n).all() and len(matrix) in (1, n)):
         raise ValueError("actions that began nowhere")
-    return InitialSets(row, matrix, pull)
+    return InitialSets(row, matrix, response)
 
 
 def _check_array(name: str, array: np.ndarray, shape: tuple[int, ...], kind: Any) -> None:
@@ -361,7 +375,7 @@ def restored(
     slack: float,
     misfit: float,
 ) -> ConfidenceSets:
-    """Rebuild from saved arrays, refusing those that do not fit together."""
+    """Rebuild sets from saved arrays; reject arrays that do not fit together."""
     used, d = arrays["response"].shape
     k, p = int(arrays["n_actions"]), state.packed_size(d)
     sets = ConfidenceSets.__new__(ConfidenceSets)
@@ -372,13 +386,13 @@ def restored(
     if not 1 <= used <= 2 * k + 2:
         raise ValueError(f"{used} rows for {k} actions")
     shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
-    reservoir = arrays.get("reservoir", np.empty((0, d)))
-    fits = reservoir.ndim == 2 and reservoir.shape[1] == d and reservoir.dtype == np.float64
-    if not fits or not (np.abs(reservoir) <= LARGEST).all():
-        raise ValueError("the contexts that stand for those to come are damaged")
-    sets._allocate(k, d, used - 1, constant, reservoir)
+    sample = arrays.get("reservoir", np.empty((0, d)))
+    fits = sample.ndim == 2 and sample.shape[1] == d and sample.dtype == np.float64
+    if not fits or not (np.abs(sample) <= LARGEST).all():
+        raise ValueError("the sample of future contexts is damaged")
+    sets._allocate(k, d, used - 1, constant, sample)
     for name in STATE:
-        place, given = getattr(sets.arrays, name), arrays[name]
+        place, given = getattr(sets.arrays, name), arrays[DISK_NAMES.get(name, name)]
         if given.shape != shapes.get(name, (used,)) or given.dtype != place.dtype:
             raise ValueError(f"array {name} of shape {given.shape} and type {given.dtype}")
         if not np.isfinite(given).all():
@@ -386,28 +400,28 @@ def restored(
         place[:used] = given
     sets.arrays.used, sets.arrays.digest = used, arrays["digest"]
     check_slots(sets.arrays, used, k)
-    sets._map()
-    sets._tell()
-    search.radii_all(sets.desk.settled)
+    sets._index_slots()
+    sets._sync_settings()
+    search.radii_all(sets.scratch.observed)
     sets._bound()
     return sets
 
 
 def check_slots(a: StructArrays, used: int, k: int) -> None:
-    """Refuse slots that compiled code could not have left."""
-    action, hidden, waiting = a.action[1:used], a.hidden[1:used], a.waiting[1:used]
-    if used > 1 and not (0 <= action.min() <= action.max() < k and 0 <= hidden.min() <= hidden.max() <= 3):
-        raise ValueError(
-            "slots of actions that there are none of, or hidden from views that there are none of"
-        )
-    if a.hidden[0] or min(a.logged[:used].min(), a.live[:used].min(), waiting.min(initial=0)) < 0:
+    """Reject slots that compiled code could not have left."""
+    action, view_mask, waiting = a.action[1:used], a.view_mask[1:used], a.waiting[1:used]
+    if used > 1 and not (
+        0 <= action.min() <= action.max() < k and 0 <= view_mask.min() <= view_mask.max() <= 3
+    ):
+        raise ValueError("slots of unknown actions, or hidden from unknown views")
+    if a.view_mask[0] or min(a.logged[:used].min(), a.live[:used].min(), waiting.min(initial=0)) < 0:
         raise ValueError("negative counts, or a hidden first slot")
-    if not (a.shrunk[:used] >= 1).all() or ((a.frozen[:used] != 0) & (a.frozen[:used] != 1)).any():
-        raise ValueError("an inverse that grew, or a point that is not one")
+    if not (a.rounding_growth[:used] >= 1).all() or ((a.frozen[:used] != 0) & (a.frozen[:used] != 1)).any():
+        raise ValueError("an inverse that grew, or an invalid point")
     for view in (1, 2):
-        seen = action[hidden & view == 0]
+        seen = action[view_mask & view == 0]
         if len(np.unique(seen)) != len(seen):
             raise ValueError("an action has two slots in one view")
-    twins = hidden == 1
-    if not np.isin(action[hidden == 2], action[twins]).all() or not (waiting[twins] > 0).all():
-        raise ValueError("a twin without open calls, or a hidden slot without a twin")
+    copies = view_mask == 1
+    if not np.isin(action[view_mask == 2], action[copies]).all() or not (waiting[copies] > 0).all():
+        raise ValueError("a pending copy without pending calls, or a hidden slot without a pending copy")

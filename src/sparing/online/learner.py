@@ -1,7 +1,8 @@
-"""The one learner: confidence sets, skip rules in order, a way to explore, and a ledger of open decisions."""
+"""The one learner: confidence sets, skip rules in order, an explorer, and the list of pending decisions."""
 
 import copy
 import os
+import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
 from sparing.online.confidence_sets import NO_BUDGET, ConfidenceSets
-from sparing.online.core import EXPLORE, SPOT_CHECK, Context, Core, PendingCall, new
+from sparing.online.core import CALLS, Context, Core, PendingCall, new
 from sparing.online.decision import EVERYONE, Decision, Decisions, OpenDecision, as_reward, decide_many
 from sparing.online.engine import random_stream, runs
 from sparing.online.engine.state import NoiseMonitor
@@ -25,16 +26,25 @@ from sparing.report.notebook import card
 
 
 class Learner(Core):
-    """decide(x): propose the action with the highest top; the first skip rule that fires answers without
-    a reward call; if none fires, play, and learn from the reward that `update` brings.
+    """Decides rounds, and learns from the rewards of those that it calls.
 
-    Rewards may come late and in any order; until they do, a call counts with what it predicts, so that
-    the same doubt is not asked about twice. `algorithm` names the composition, `guarantee` says what is
-    promised and on which conditions. Any number of threads may use one learner: those that only look
-    (`propose`, `decide_many`) do so side by side, a change waits for its turn.
+    `decide` proposes the action with the highest upper confidence bound. The first skip rule that applies answers without a
+    reward call; if none applies, the action is played and `update` adds its reward. Rewards may arrive late and in any order.
+    Until then a call is imputed with its prediction, so that the same uncertainty is not paid for twice.
 
-    `decide`, `update` and `forget` are the core's `propose`, `begin`, `finish` and `cancel` with a ledger of open
-    decisions; use the one or the other.
+    Any number of threads may use one learner: `propose` and `decide_many` run in parallel, changes wait for their turn. Use
+    either `decide`, `update` and `forget`, or the core's `propose`, `begin`, `finish` and `cancel`.
+
+    Attributes
+    ----------
+    algorithm : str
+        Name of the algorithm.
+    action_names : tuple
+        Labels of the actions.
+    rounds, calls : int
+        Decisions and reward calls so far.
+    open : dict
+        Pending decisions by id.
     """
 
     def __init__(
@@ -51,10 +61,10 @@ class Learner(Core):
         item_encoder: Encoder | None = None,
         **settings: Any,
     ) -> None:
-        """`fit` is a log to test for linearity, or what such a test has said. Besides: explore, optimism, spot_check, reward_range and encoder, as the core takes them."""
+        """`fit` is a log to test for linearity, or the result of such a test; `settings` are those of the core."""
         self.rounds = self.calls = 0
         super().__init__(action_names, sets, rules, **settings)
-        self.algorithm, self.promise, self.key, self.prior = algorithm, guarantee, key, prior
+        self.algorithm, self._guarantee, self.key, self.prior = algorithm, guarantee, key, prior
         self._fit = fit
         self.item_encoder = item_encoder
         self.open: dict[int, OpenDecision] = {}
@@ -62,7 +72,7 @@ class Learner(Core):
 
     @property
     def fit(self) -> str:
-        """Whether the log's rewards are linear in the features, as far as a test can tell: computed when first asked for."""
+        """Result of a test whether the log's rewards are linear in the features; computed at the first use."""
         if not isinstance(self._fit, str):
             from sparing.model.linearity import fit_sentence
 
@@ -71,35 +81,62 @@ class Learner(Core):
 
     @property
     def guarantee(self) -> str:
-        """What is promised, on which conditions, and what the log says of them."""
-        return "; ".join(part for part in (self.promise, self.fit) if part)
+        """What the learner guarantees, under which conditions, and the result of the linearity test."""
+        return "; ".join(part for part in (self._guarantee, self.fit) if part)
+
+    @property
+    def promise(self) -> str:
+        """Deprecated: use `guarantee`."""
+        warnings.warn("Learner.promise is deprecated; use guarantee", DeprecationWarning, stacklevel=2)
+        return self._guarantee
+
+    @property
+    def weighs(self) -> bool:
+        """Deprecated: whether the learner compares the value of a call with its cost."""
+        warnings.warn("Learner.weighs is deprecated; it is internal", DeprecationWarning, stacklevel=2)
+        return self.uses_voi
 
     def __getstate__(self) -> dict[str, Any]:
-        """Copies know the test's result, not the rows."""
+        # Copies hold the result of the test, not the rows.
         _ = self.fit
         return super().__getstate__()
 
-    def rename(self, action_names: Sequence[Hashable]) -> None:
-        """Take note of the actions that there are, and of the sets, after either changed."""
-        super().rename(action_names)
+    def set_actions(self, action_names: Sequence[Hashable]) -> None:
+        """Take over the labels of the actions, and the sets, after either changed."""
+        super().set_actions(action_names)
         self._index = {name: i for i, name in enumerate(self.action_names)}
-        self._keep_time()
+        self._sync_budget()
 
-    def _keep_time(self) -> None:
-        """Tell a rule that weighs calls how many rounds and calls are left."""
-        if self.weighs:
+    def _sync_budget(self) -> None:
+        # The value of a call depends on the rounds and calls that are left.
+        if self.uses_voi:
             rule: Any = self.rules[-1]
             numbers = self.sets.arrays.numbers
-            numbers["left"] = rule.left(self.rounds)
-            numbers["purse"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
+            numbers["rounds_left"] = rule.rounds_left(self.rounds)
+            numbers["calls_left"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
 
-    def set_time(self, *, rounds: int, calls: int) -> None:
-        """Go on as one that has made so many decisions, and asked for so many rewards."""
+    def set_counters(self, *, rounds: int, calls: int) -> None:
+        """Continue with these numbers of decisions and reward calls."""
         self.rounds, self.calls = rounds, calls
-        self._keep_time()
+        self._sync_budget()
 
     def index(self, name: Hashable) -> int:
-        """The place of an action, by its label."""
+        """Return the index of an action.
+
+        Parameters
+        ----------
+        name : hashable
+            Label of the action.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        DecisionError
+            If the label is unknown.
+        """
         try:
             position = self._index.get(normalize_label(name))
         except LogError:
@@ -112,44 +149,66 @@ class Learner(Core):
         return position
 
     def add_action(self, name: Hashable, features: Mapping[str, Any] | Sequence[float] | None = None) -> None:
-        """One more action from now on; `features` are its item's, where the learner was made with `items`: its row of
-        the item table by column, or the encoded numbers.
+        """Add an action. It is the last in ties.
 
-        It starts where the prior expects it: at Ŵz_a with covariance S + C_a (`confident`), or in a set around Ŵz_a with its
-        own share of δ (`certified`, `warm_started`, made with growing=True). It is the last in ties.
+        It starts at the prior's prediction: Ŵz_a with covariance S + C_a (`confident`), or in a set around Ŵz_a with its own share
+        of δ (`certified` and `warm_started` with growing=True).
+
+        Parameters
+        ----------
+        name : hashable
+            Label of the action.
+        features : mapping or sequence of float, optional
+            Its item features, if the learner was made with `items`: by column, or as encoded numbers (q,).
+
+        Raises
+        ------
+        SettingError
+            If the algorithm cannot take more actions, or the features do not fit.
         """
         from sparing.online import action_changes
 
         known = self.item_encoder
         numbers: Any = known.encode(features) if known and isinstance(features, Mapping) else features
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             action_changes.add(self, name, numbers)
 
     def retire(self, name: Hashable) -> None:
-        """Never play an action again; what was learnt of it is kept, and rewards of its open calls still count."""
+        """Stop playing an action. Its rows are kept, and rewards of its pending calls still count.
+
+        Parameters
+        ----------
+        name : hashable
+            Label of the action.
+
+        Raises
+        ------
+        DecisionError
+            If it is unknown, retired already, or the last active action.
+        """
         from sparing.online import action_changes
 
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             action_changes.retire(self, name)
 
     def refresh(self) -> None:
-        """Relearn the prior, and so where every action starts, from all rows so far, logged and live."""
+        """Estimate the prior again from all rows so far, logged and live, and start every action from it."""
         from sparing.online import action_changes
 
-        with self._turns.door:
-            self._turns.wait()
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
             action_changes.refresh(self)
 
     @property
     def monitor(self) -> NoiseMonitor | None:
-        """How noisy live rewards have been, for a learner that watches them."""
+        """Noise of live rewards compared with the assumed noise; None if the learner does not monitor it."""
         return self.sets.monitor
 
     @property
     def assumptions(self) -> Assumptions:
-        """Noise, bounds and radius, with what was estimated."""
+        """Noise, bounds and radius, and which of them are estimated."""
         return self.sets.assumptions
 
     def decide(
@@ -159,36 +218,52 @@ class Learner(Core):
         eligible: Iterable[Hashable] | None = None,
         context_id: Hashable | None = None,
     ) -> Decision:
-        """Choose an action for context x, among `eligible` labels if given.
+        """Choose an action.
 
-        x is a mapping of the log's raw columns (or a pandas row), or the numbers of an encoded context (d,).
-        `context_id` says which logged context this is, for logs that carry ids.
+        Parameters
+        ----------
+        x : mapping, sequence of float or array of shape (d,)
+            The context: raw columns by name (also a pandas row), or encoded numbers.
+        eligible : iterable of hashable, optional
+            Labels of the actions that may be played; by default all active ones.
+        context_id : hashable, optional
+            Id of the logged context, for logs that have ids.
+
+        Returns
+        -------
+        Decision
+            If its `needs_reward` is true, pass the reward to `update`, or call `forget`.
+
+        Raises
+        ------
+        DecisionError
+            If the context or the labels are invalid. The learner is unchanged.
         """
         context = self.context(x)
-        allowed = self._everyone if eligible is None else self._eligible(eligible)
-        turns = self._turns
-        with turns.door:
-            if turns.inside:
-                turns.wait()
+        allowed = self._active_mask if eligible is None else self._eligible(eligible)
+        lock = self._lock
+        with lock.write_lock:
+            if lock.readers:
+                lock.wait_for_readers()
             if self._deferred is not None:
                 self._impute_deferred()
             number = self.rounds
             share = self.spot_check
             if not self._plain:
-                key = runs.KEY_OF.call(self.key, number)
+                key = runs.STREAM_KEY.call(self.key, number)
             else:
                 key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
             choice = self._choose(context, allowed, context_id, key, share)
             action, reason, mean, spread, chances, worth = choice
-            called = reason is EXPLORE or reason is SPOT_CHECK
+            called = reason in CALLS
             name, low, high = self.action_names[action], mean - spread, mean + spread
             answer = number, name, called, reason, mean, low, high, chances, worth
             decision: Decision = new(Decision, answer)
             self.rounds = number + 1
             if called:
                 self.calls += 1
-            if self.weighs:
-                self._keep_time()
+            if self.uses_voi:
+                self._sync_budget()
             if called:
                 # The reward often comes next: a pending copy that it would remove at once is not worth making.
                 impute = action in self._imputed
@@ -209,33 +284,58 @@ class Learner(Core):
         context_ids: Sequence[Hashable] | np.ndarray | None = None,
         threads: int | None = None,
     ) -> Decisions:
-        """What `decide` would answer to each of these contexts now, spot checks left out.
+        """Return the answers that `decide` would give now, without spot checks.
 
-        They are a frame of the log's raw columns, a list of mappings, or encoded contexts (n, d).
         Nothing is learnt, counted or left open: for scoring with a learner that has finished learning.
+
+        Parameters
+        ----------
+        contexts : frame, list of mappings, or array of shape (n, d)
+            Raw columns, or encoded contexts.
+        context_ids : sequence of length n, optional
+            Ids of logged contexts.
+        threads : int, optional
+            Number of threads; by default one per core.
+
+        Returns
+        -------
+        Decisions
         """
         if self._deferred is not None:
-            with self._turns.door:
-                self._turns.wait()
+            with self._lock.write_lock:
+                self._lock.wait_for_readers()
                 self._impute_deferred()
-        with self._turns.looking():
+        with self._lock.reading():
             return decide_many(self, contexts, context_ids, threads)
 
-    def preview(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
-        """What `decide` would answer to a context (d,) if it were round `number`, spot checks left out."""
+    def peek(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
+        """The answer of `decide` to a context (d,) in round `number`, without spot checks."""
         return self._proposal(
-            self._choose(x, self._everyone, context_id, random_stream.stream_key(self.key, number), 0.0)
+            self._choose(x, self._active_mask, context_id, random_stream.stream_key(self.key, number), 0.0)
         )
 
     def update(self, decision: Decision | int, reward: float) -> None:
-        """Learn from the reward of a decision (or of its id) that needed one."""
-        turns = self._turns
-        with turns.door:
-            if turns.inside:
-                turns.wait()
+        """Learn from the reward of a decision.
+
+        Parameters
+        ----------
+        decision : Decision or int
+            A pending decision, or its id.
+        reward : float
+            Its reward, within `reward_range`.
+
+        Raises
+        ------
+        DecisionError
+            If the decision is not pending or the reward is invalid. Nothing is learnt.
+        """
+        lock = self._lock
+        with lock.write_lock:
+            if lock.readers:
+                lock.wait_for_readers()
             pending = self.open.get(decision.id) if type(decision) is Decision else None
             if pending is None or pending[0] is not decision:
-                pending = self._opened(decision)
+                pending = self._pending_decision(decision)
             made, call = pending
             value = reward
             if (
@@ -251,10 +351,21 @@ class Learner(Core):
             del self.open[made[0]]
 
     def forget(self, decision: Decision | int) -> None:
-        """Close a decision whose reward will never come; nothing is learnt from it."""
-        with self._turns.door:
-            self._turns.wait()
-            made, call = self._opened(decision)
+        """Close a decision whose reward will not arrive. Nothing is learnt from it.
+
+        Parameters
+        ----------
+        decision : Decision or int
+            A pending decision, or its id.
+
+        Raises
+        ------
+        DecisionError
+            If the decision is not pending.
+        """
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
+            made, call = self._pending_decision(decision)
             if call != self._deferred:
                 self._impute_deferred()
             self._cancel(call)
@@ -262,27 +373,32 @@ class Learner(Core):
             del self.open[made.id]
 
     def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """What the log earned (NaN where it was not) and answers in the next rounds' contexts (n, d): (n,) each."""
-        if self._beats is None:
+        """Logged reward (NaN for contexts not in the log) and answer for the next rounds' contexts (n, d): (n,) each."""
+        if self._log_rule is None:
             return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
         names = [None] * len(contexts) if ids is None else ids.tolist()
         found = [
-            self._beats.find(x, name, EVERYONE, random_stream.stream_key(self.key, self.rounds + i))
+            self._log_rule.find(x, name, EVERYONE, random_stream.stream_key(self.key, self.rounds + i))
             for i, (x, name) in enumerate(zip(contexts, names, strict=True))
         ]
         return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
 
-    def count(self, *, rounds: int, calls: int) -> None:
-        """Take note of rounds that compiled code has decided and learnt from."""
-        self.set_time(rounds=self.rounds + rounds, calls=self.calls + calls)
+    def add_counts(self, *, rounds: int, calls: int) -> None:
+        """Count rounds that compiled code has decided and learnt from."""
+        self.set_counters(rounds=self.rounds + rounds, calls=self.calls + calls)
 
     def reseed(self, seed: int | Sequence[int]) -> None:
-        """Break ties and draw luck as another seed would."""
+        """Break ties and draw random numbers as with another seed.
+
+        Parameters
+        ----------
+        seed : int or sequence of int
+        """
         priority, self.key = random_stream.tie_order_and_key(seed, self.n_actions)
         self.sets.prioritise(priority)
 
     def restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
-        """Take over the open decisions of a saved learner."""
+        """Take over the pending decisions of a saved learner."""
         calls = self.match_calls(call for _, call in pending)
         self.open = {one.id: OpenDecision(one, call) for (one, _), call in zip(pending, calls, strict=True)}
         deferred = [call for call in calls if not self._pending[call].imputed]
@@ -291,27 +407,37 @@ class Learner(Core):
         self._deferred = deferred[0] if deferred else None
 
     def warm_up(self) -> None:
-        """Compile everything that a round can need, so that none has to wait for it."""
+        """Compile everything that a round can need, so that no round waits for it."""
         from sparing.online.warm_up import warm_up
 
         warm_up(self)
 
     def policy(self) -> GreedyPolicy:
-        """What has been learnt so far: argmax_a x·θ̂_a."""
+        """Return the greedy policy of the present estimates, argmax_a x·θ̂_a.
+
+        Returns
+        -------
+        GreedyPolicy
+        """
         left = np.flatnonzero(self.active())
         names, order = [self.action_names[action] for action in left], self.priority[left].argsort().argsort()
         return GreedyPolicy(tuple(names), self.sets.theta[left], order, encoder=self.encoder)
 
     def copy(self) -> "Learner":
-        """An independent copy, open decisions included."""
-        with self._turns.looking():
+        """Return an independent copy, pending decisions included."""
+        with self._lock.reading():
             return copy.deepcopy(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the learner as arrays and JSON; `sparing.load` goes on from it bit for bit."""
+        """Write the learner as arrays and JSON; `sparing.load` continues from it bit for bit.
+
+        Parameters
+        ----------
+        path : str or path
+        """
         from sparing.online.files import save
 
-        with self._turns.looking():
+        with self._lock.reading():
             save(self, path)
 
     def _eligible(self, labels: Iterable[Hashable]) -> np.ndarray:
@@ -325,14 +451,14 @@ class Learner(Core):
                     "Pass [name for name, allowed in zip(learner.action_names, mask) if allowed]"
                 )
             position = self.index(label)
-            if len(self._everyone) and not self._everyone[position]:
+            if len(self._active_mask) and not self._active_mask[position]:
                 raise DecisionError(f"eligible action {label!r} is retired and never eligible again")
             mask[position] = True
         if not mask.any():
             raise DecisionError("eligible is empty; name at least one action, or leave it out to allow all")
         return mask
 
-    def _opened(self, decision: Decision | int) -> OpenDecision:
+    def _pending_decision(self, decision: Decision | int) -> OpenDecision:
         number = decision.id if isinstance(decision, Decision) else decision
         pending = self.open.get(number) if isinstance(number, int | np.integer) else None
         if pending is None:
@@ -356,6 +482,6 @@ class Learner(Core):
         )
 
     def _repr_html_(self) -> str:
-        told = f"{self.calls:,} calls in {self.rounds:,} rounds, {len(self.open):,} open"
+        counts = f"{self.calls:,} calls in {self.rounds:,} rounds, {len(self.open):,} open"
         sizes = f"{self.n_actions:,} actions, {self.n_features:,} features"
-        return card(f"Learner: {self.algorithm}, {sizes}", said=[told], notes=[self.guarantee])
+        return card(f"Learner: {self.algorithm}, {sizes}", said=[counts], notes=[self.guarantee])

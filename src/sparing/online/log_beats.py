@@ -1,6 +1,6 @@
-"""The skip rule `log-beats`: even the optimistic value does not beat what the log already earned here.
+"""The skip rule `log-beats`: even the upper confidence bound does not exceed the logged reward of this context.
 
-What it earned is one noisy `sample`, as in the paper, or a lower confidence `limit` of the logged action's mean.
+The logged reward is one noisy `sample`, as in the paper, or a lower confidence `limit` of the logged action's mean.
 """
 
 import math
@@ -20,10 +20,9 @@ from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus
 from sparing.validation import one_of
 
 NOWHERE = (math.nan, 0, 1.0)
-"""Threshold, answer and chance where the log has nothing to say."""
+"""Threshold, answer and probability for a context that is not in the log."""
 
 BEATS = ("sample", "limit")
-"""What the log's earnings are measured by."""
 
 
 @dataclass
@@ -45,7 +44,7 @@ class LoggedContexts:
 
     @classmethod
     def of(cls, keys: np.ndarray, log: Log, plus: PiPlus, priority: np.ndarray) -> "LoggedContexts":
-        """Gather the log's rows by key; keys (n, d) contexts or (n,) ids."""
+        """Group the log's rows by key; keys (n, d) contexts or (n,) ids."""
         first, slot = distinct(keys)
         m, k = len(first), log.n_actions
         thresholds = np.bincount(slot, plus.thresholds, m) / np.bincount(slot, minlength=m)
@@ -58,9 +57,9 @@ class LoggedContexts:
 
     @classmethod
     def of_limits(cls, log: Log, sets: ConfidenceEllipsoids, priority: np.ndarray) -> "LoggedContexts":
-        """The highest L_a(x) of the actions logged at x, and whose it is; the sets are fitted to the log.
+        """The highest L_a(x) of the actions logged at x, and its action; the sets are fitted to the log.
 
-        They hold for all actions and contexts at once, so that taking the highest costs nothing (no winner's curse).
+        They hold for all actions and contexts at once, so the maximum has no winner's curse.
         """
         first, slot = distinct(log.contexts)
         lows = sets.own_lows(log.contexts, log.actions)
@@ -73,8 +72,8 @@ class LoggedContexts:
 class LogBeats:
     """`log-beats`: x is in the log and best(x) ≤ threshold(x) → answer from the log.
 
-    best(x) is the leader's top; with `beats="limit"` that of the best action but the answer. `policy` is None to answer with the context's logged action, or π⁺ as rows of a sparse table
-    (offsets, actions, mass) to draw the answer from.
+    best(x) is the leader's upper bound; with `beats="limit"` that of the best action except the answer. `policy` is None to answer
+    with the context's logged action, or π⁺ as rows of a sparse table (offsets, actions, mass) to draw the answer from.
     """
 
     by_context: LoggedContexts
@@ -97,7 +96,7 @@ class LogBeats:
     ) -> "LogBeats":
         """Build the rule from a log, with π⁺ for samples and confidence sets of the log's sums for limits.
 
-        A limit speaks of x itself, so that contexts are then known by their features and never by an id.
+        A limit refers to x itself, so that contexts are then matched by their features and never by an id.
         """
         one_of("beats", beats, BEATS)
         one_of("answer", answer, ("logged", "policy"))
@@ -116,15 +115,15 @@ class LogBeats:
 
     @property
     def tolerance(self) -> float:
-        """What compiled code tells limits by: how far rivals may be above one; −∞ for samples."""
+        """Distinguishes limits (0: how far rivals may exceed one) from samples (−∞) in compiled code."""
         return 0.0 if self.beats == "limit" else -math.inf
 
     def find(
         self, x: np.ndarray, context_id: Hashable | None, allowed: np.ndarray, key: int
     ) -> tuple[float, int, float]:
-        """Threshold and answer of a context, and the answer's chance, among the `allowed` (K,) or everyone (0,).
+        """Threshold and answer of a context, and the answer's probability, among the `allowed` (K,), or all if it is empty.
 
-        The threshold is NaN, which nothing is below, where the context is not in the log or has no answer.
+        The threshold is NaN if the context is not in the log or has no answer; nothing is below NaN.
         """
         memory, slot = self._find(x, context_id)
         if slot is None:
@@ -161,11 +160,10 @@ class LogBeats:
         return listed, np.where(allowed[listed], weights, 0.0) if len(allowed) else weights
 
     def header(self) -> dict[str, Any]:
-        """Nothing beyond its arrays for samples, as files have always had it."""
+        # Files of samples have no field here.
         return {} if self.beats == "sample" else {"beats": self.beats}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """The memories and, where answers are drawn, π⁺."""
         saved = {}
         for kind, memory in (("context", self.by_context), ("id", self.by_id)):
             if memory is not None:
@@ -176,7 +174,7 @@ class LogBeats:
         return saved
 
     def check(self, n_actions: int, n_features: int) -> None:
-        """Refuse tables that do not fit the learner or themselves."""
+        """Reject tables that do not fit the learner or each other."""
         for memory in filter(None, (self.by_context, self.by_id)):
             m, columns = len(memory.keys), (n_features,) if memory is self.by_context else ()
             if memory.keys.shape != (m, *columns) or memory.index.repeats:
@@ -205,7 +203,6 @@ class LogBeats:
 
     @classmethod
     def from_saved(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LogBeats":
-        """Rebuild the rule from what it saved."""
 
         def memory(kind: str) -> LoggedContexts:
             return LoggedContexts(

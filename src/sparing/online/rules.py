@@ -1,7 +1,7 @@
-"""Skip rules: when a round can be answered without paying for its reward, and with which action.
+"""Skip rules: when a round can be answered without a reward call, and with which action.
 
-The built-in ones are data: compiled code does what they say (engine/choice.py). A rule of your own is an object
-with an `answer`, and is asked before them.
+Built-in rules are data for compiled code (engine/choice.py). A custom rule is an object with an `answer` method, and is
+applied before them.
 """
 
 import math
@@ -18,15 +18,15 @@ REASONS = (
     *("explore", "supported", "log-beats", "certified", "confident", "spot-check", "pending", "explore"),
     *("not-worth-it", "spent"),
 )
-"""Names of the reasons, by their number in choice.py; an unsure call is one like any other."""
+"""Names of the reasons, by their number in choice.py; an unsure call is named like any other."""
 
 
 @dataclass(slots=True)
 class RoundView:
-    """One round as a rule of your own sees it: the sets at x, who may be played, and the proposed leader a*.
+    """One round for a custom rule: the sets at x, the eligible actions, and the leader a*.
 
-    mean, spread, top (K,) are the centre, half-width and top of each action's set at x. `luck` is the key
-    of the round's random numbers (engine/random_stream.py).
+    mean, spread, top (K,) are the mean, half-width and upper bound of each action at x. `key` is the key of the round's random
+    stream (engine/random_stream.py).
     """
 
     x: np.ndarray
@@ -36,11 +36,11 @@ class RoundView:
     top: np.ndarray
     eligible: np.ndarray
     priority: np.ndarray
-    luck: int = 0
+    key: int = 0
 
     @property
     def leader(self) -> int:
-        """a*: the eligible action with the highest top."""
+        """a*: the eligible action with the highest upper bound."""
         return self.best(self.top)
 
     def best(self, scores: np.ndarray, *, other_than: int = -1) -> int:
@@ -54,22 +54,20 @@ class RoundView:
 
 
 class SkipRule(Protocol):
-    """What every rule can say of itself."""
-
     name: ClassVar[str]
 
     def header(self) -> dict[str, Any]:
-        """What to save as JSON."""
+        """Numbers to save as JSON."""
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What to save as arrays."""
+        """Arrays to save."""
 
 
 class CustomRule(SkipRule, Protocol):
     """A rule in Python: answers a round without a reward call, or passes (None)."""
 
     def answer(self, view: RoundView) -> int | None:
-        """The action to answer with, or None to let the next rule see the round."""
+        """The action to play, or None to pass the round to the next rule."""
 
 
 class BuiltInRule:
@@ -79,11 +77,9 @@ class BuiltInRule:
     code: ClassVar[int]
 
     def header(self) -> dict[str, Any]:
-        """Its numbers."""
         return {name: value for name, value in self._fields() if not isinstance(value, np.ndarray)}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Its arrays."""
         return {name: value for name, value in self._fields() if isinstance(value, np.ndarray)}
 
     def _fields(self) -> list[tuple[str, Any]]:
@@ -92,7 +88,7 @@ class BuiltInRule:
 
 @dataclass
 class SupportedRule(BuiltInRule):
-    """`supported`: the leader is one of the actions the log has taught: a* ∈ 𝓛 → a*."""
+    """`supported`: the leader is one of the actions known from the log: a* ∈ 𝓛 → a*."""
 
     frozen: np.ndarray
     name: ClassVar[str] = "supported"
@@ -101,7 +97,7 @@ class SupportedRule(BuiltInRule):
 
 @dataclass
 class CertifiedRule(BuiltInRule):
-    """`certified`: no rival can beat the leader by more than τ: max_{b≠a*} U_b(x) − L_{a*}(x) ≤ τ → a*."""
+    """`certified`: no rival can exceed the leader by more than τ: max_{b≠a*} U_b(x) − L_{a*}(x) ≤ τ → a*."""
 
     tolerance: float
     name: ClassVar[str] = "certified"
@@ -110,10 +106,10 @@ class CertifiedRule(BuiltInRule):
 
 @dataclass
 class ConfidentRule(BuiltInRule):
-    """`confident`: the posterior doubts the best mean by 1 − c or less.
+    """`confident`: the probability that the best mean is beaten is at most 1 − c.
 
-    Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ 1 − c → a = argmax m. `strict` takes √2 times the deviation of a
-    difference: s_a + s_b ≤ √2·sqrt(s_a² + s_b²), however the two are correlated.
+    Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ 1 − c → a = argmax m. `strict` multiplies the deviation of a difference
+    by √2: s_a + s_b ≤ √2·sqrt(s_a² + s_b²), for any correlation.
     """
 
     tolerance: float
@@ -125,10 +121,10 @@ class ConfidentRule(BuiltInRule):
 
 @dataclass
 class EconomicalRule(BuiltInRule):
-    """`not-worth-it`: no call repays its price c over the rounds to come: max_a worth_a(x) ≤ 0 → argmax m.
+    """`not-worth-it`: no call gains its cost c in the remaining rounds: max_a worth_a(x) ≤ 0 → argmax m.
 
-    worth_a = max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n − c − (max m − m_a). Of the rounds to come there are `horizon` in all,
-    or γ/(1 − γ) at any time with a `discount` γ. After so many `calls` none is made (`spent`).
+    worth_a = max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n − c − (max m − m_a). The remaining rounds are those of `horizon`, or
+    γ/(1 − γ) at any time with a `discount` γ. After `calls` calls none is made (`spent`).
     """
 
     call_cost: float
@@ -138,8 +134,8 @@ class EconomicalRule(BuiltInRule):
     name: ClassVar[str] = "not-worth-it"
     code: ClassVar[int] = choice.NOT_WORTH
 
-    def left(self, rounds: int) -> float:
-        """H: the rounds after this one, where so many have been."""
+    def rounds_left(self, rounds: int) -> float:
+        """H: the rounds after this one, if `rounds` have been decided."""
         if self.discount is not None:
             return self.discount / (1 - self.discount)
         return float((self.horizon or 0) - rounds - 1)
@@ -151,10 +147,12 @@ EXPLORERS = {
     "wider": choice.WIDER,
     "wider-rival": choice.WIDER_RIVAL,
     "sampled": choice.SAMPLED,
-    "worthiest": choice.WORTHIEST,
+    "worthiest": choice.HIGHEST_VOI,
 }
-"""What a call plays: the highest top (`optimistic`: with as much optimism as so many eligible actions need); of it and the next, or of the best mean and its likeliest rival, the one known
-less; the best of one draw from the posterior; the one whose reward is worth most."""
+"""What a call plays: the highest upper bound (`optimistic`: with the coefficient for so many eligible actions); the less
+certain of it and the next (`wider`), or of the best mean and its likeliest rival (`wider-rival`); the best of one posterior
+sample; the highest value of information (`worthiest`).
+"""
 
 TOGETHER = {
     (): ("leader", "optimistic", "sampled"),
@@ -165,11 +163,11 @@ TOGETHER = {
     ("confident",): ("leader", "optimistic", "wider-rival", "sampled"),
     ("not-worth-it",): ("worthiest",),
 }
-"""Built-in rules, in order, that compiled code has together, and the explorers that go with them."""
+"""Built-in rules, in order, that compiled code can combine, and their explorers."""
 
 
 def compile_rules(rules: Sequence[Any], explore: str, optimism: float, spot_check: float) -> choice.RulePlan:
-    """What the compiled code is to do."""
+    """The plan that compiled code follows."""
     built_in = [rule for rule in rules if not is_custom(rule)]
     names = tuple(rule.name for rule in built_in)
     if explore not in TOGETHER.get(names, ()):
@@ -181,16 +179,26 @@ def compile_rules(rules: Sequence[Any], explore: str, optimism: float, spot_chec
     first, second = (*(rule.code for rule in built_in), choice.EXPLORE, choice.EXPLORE)[:2]
     tolerance = next((rule.tolerance for rule in built_in if hasattr(rule, "tolerance")), -np.inf)
     limit = next((1 - rule.confidence for rule in built_in if hasattr(rule, "confidence")), 0.0)
-    caution = math.sqrt(2) if any(getattr(rule, "strict", False) for rule in built_in) else 1.0
+    covariance_factor = math.sqrt(2) if any(getattr(rule, "strict", False) for rule in built_in) else 1.0
     price = next((rule.call_cost for rule in built_in if isinstance(rule, EconomicalRule)), 0.0)
-    passing = float(any(isinstance(rule, EconomicalRule) and rule.discount is None for rule in built_in))
+    discount_per_round = float(
+        any(isinstance(rule, EconomicalRule) and rule.discount is None for rule in built_in)
+    )
     tolerance = 0.0 if first == choice.NOT_WORTH else tolerance  # of spot checks
     explorer = EXPLORERS[explore]
     return choice.RulePlan(
-        first, second, explorer, optimism, tolerance, limit, spot_check, caution, price, passing
+        first,
+        second,
+        explorer,
+        optimism,
+        tolerance,
+        limit,
+        spot_check,
+        covariance_factor,
+        price,
+        discount_per_round,
     )
 
 
 def is_custom(rule: SkipRule) -> bool:
-    """Whether a rule is written in Python."""
     return not hasattr(rule, "code")

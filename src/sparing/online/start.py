@@ -42,12 +42,11 @@ P = ParamSpec("P")
 
 
 class AssumptionSettings(TypedDict, total=False):
-    """What a learner takes for granted.
+    """Assumptions of a learner.
 
-    noise σ, theta_bound S_θ, context_bound S_x: estimated from the log where not given. ridge λ (1.0),
-    delta δ (0.05), radius `determinant`, `trace` or `paper`, radius_scale (1.0: the guarantees hold;
-    smaller ones explore less and void them). reward_range: rewards lie in it, so σ is half of it
-    unless noise is given.
+    noise σ, theta_bound S_θ, context_bound S_x: estimated from the log if not set. ridge λ (1.0), delta δ (0.05), radius
+    `determinant`, `trace` or `paper`, radius_scale (1.0: the guarantees hold; smaller values explore less and void them).
+    reward_range: rewards lie in it, so σ is half of its length unless noise is set.
     """
 
     noise: float | None
@@ -61,7 +60,7 @@ class AssumptionSettings(TypedDict, total=False):
 
 
 class LearnerSettings(AssumptionSettings, total=False):
-    """Keywords that every algorithm takes; seed breaks ties and draws samples (0).
+    """Settings of every algorithm; seed breaks ties and draws samples (0).
 
     growing: actions may be added later (`Learner.add_action`), so that those of the start share δ/2.
     """
@@ -72,13 +71,13 @@ class LearnerSettings(AssumptionSettings, total=False):
 
 @dataclass(frozen=True, eq=False)
 class SummaryWithFit(LogSummary):
-    """What a log's sums tell, and some of its rows, to test a model's fit by."""
+    """The sums of a log, and a sample of its rows to test the model's fit."""
 
     fit: Log | None = None
 
     @classmethod
     def of(cls, log: AnyLog) -> "SummaryWithFit":
-        """Walk a log for its sums, and for a sample of its rows."""
+        """Scan a log once for its sums, and once for a sample of its rows."""
         found = LogSummary.of(log)
         parts = {name: getattr(found, name) for name in LogSummary.__dataclass_fields__}
         return cls(**parts, fit=_sampled(log))
@@ -86,7 +85,7 @@ class SummaryWithFit(LogSummary):
 
 @dataclass(frozen=True)
 class LearnerStart:
-    """What every algorithm begins with; `about` is what a learner keeps of its log: encoders, and rows to test its fit by."""
+    """Start of every algorithm; `about` is what a learner keeps of its log: encoders, and rows to test its fit."""
 
     names: tuple[Hashable, ...]
     sums: Statistics
@@ -99,25 +98,25 @@ class LearnerStart:
 
     @property
     def nothing(self) -> Statistics:
-        """The sums of no rows: sets that learn from online rows only."""
+        """The sums of no rows, for sets that learn from online rows only."""
         return no_rows(self.sums.n_actions, self.sums.n_features)
 
     def learner(
         self, algorithm: str, sets: ConfidenceSets, rules: Sequence[SkipRule], **more: Any
     ) -> Learner:
-        """A learner with these sets and rules, and what else it is made of."""
+        """A learner with these sets and rules."""
         sets.prioritise(self.priority)
         known = {**self.about, "reward_range": self.reward_range, **more}
         return Learner(algorithm, self.names, sets, rules, key=self.key, **known)
 
 
 def check_log(log: Any) -> Any:
-    """A log that is walked as what its sums tell; any other as it is."""
+    """The summary of a scanned log; any other log unchanged."""
     return SummaryWithFit.of(log) if isinstance(log, Rows) else log
 
 
 def with_settings_signature(make: Callable[P, Learner]) -> Callable[P, Learner]:
-    """A learner of one's own settings and of everyone's, which refuses others before it looks at any."""
+    """Reject unknown settings of an algorithm before anything else."""
     own = [name for name, each in inspect.signature(make).parameters.items() if each.kind != each.VAR_KEYWORD]
     known = [*own[1:], *LearnerSettings.__annotations__]
 
@@ -131,8 +130,8 @@ def with_settings_signature(make: Callable[P, Learner]) -> Callable[P, Learner]:
     return checked
 
 
-def known_range(log: Any, given: Any) -> tuple[float, float] | None:
-    """A range of rewards that was given, which those of a log in memory must come near to."""
+def resolve_reward_range(log: Any, given: Any) -> tuple[float, float] | None:
+    """The checked reward_range; rewards of a log in memory must lie near it."""
     limits = reward_range(given, apart=True)
     if limits is not None and isinstance(log, Log) and log.n_rows:
         check_reward_range(limits, float(log.rewards.min()), float(log.rewards.max()))
@@ -146,16 +145,16 @@ def resolve_start(
     n_features: int | None = None,
     actions: Sequence[Hashable] | None = None,
 ) -> LearnerStart:
-    """Check the log and the settings, and fill in what was not given."""
+    """Check the log and the settings, and fill in defaults."""
     log, values = check_log(log), dict[str, Any](settings)
     seed = values.pop("seed", 0)
     integer("seed", seed)
     growing = values.pop("growing", False)
     if type(growing) is not bool or (growing and values.get("radius") == "paper"):
         raise SettingError(
-            f"growing={growing!r}; must be True or False, and the paper's radius knows no growing"
+            f"growing={growing!r}; must be True or False, and the paper's radius does not support it"
         )
-    limits = known_range(log, values.pop("reward_range", None))
+    limits = resolve_reward_range(log, values.pop("reward_range", None))
     if limits is not None and values.get("noise") is None:
         values["noise"] = (limits[1] - limits[0]) / 2
     assumed: tuple[str, ...] = ()
@@ -186,7 +185,7 @@ def resolve_start(
 
 
 def no_rows(k: int, d: int) -> Statistics:
-    """The sums of no rows, in no memory: each array is one zero seen many times."""
+    """The sums of no rows; each array is one zero broadcast."""
     none = np.zeros(k, dtype=np.int64)
     return Statistics(none, np.broadcast_to(0.0, (k, d, d)), np.broadcast_to(0.0, (k, d)), np.zeros(k), 0.0)
 
@@ -200,7 +199,6 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
 
 
 def _rows_of(log: Log | LogSummary) -> Log | None:
-    """Rows to test a model's fit by, where there are any."""
     if isinstance(log, Log):
         return _sampled(log) if log.n_rows else None
     return log.fit if isinstance(log, SummaryWithFit) else None
@@ -213,16 +211,16 @@ def _sampled(log: AnyLog) -> Log:
 
 
 ItemFeatures = Mapping[Hashable, Sequence[float]] | np.ndarray
-"""Features of the items that the actions stand for: by name, or a row for each action (K, q)."""
+"""Features of the actions: by label, or an array (K, q)."""
 
 KernelOption = int | str | None
 """Kernel features to add: a number of landmarks, `auto` by evidence, or none."""
 
 TOLERATED = 0.05
-"""What a skipped round may cost unless it is said, in deviations of a reward."""
+"""Default loss of a skipped round, in standard deviations of a reward."""
 
 MOST_RAISES = 20
-"""How often the noise may be raised before a posterior is given up as inexact."""
+"""How often the noise may be raised before a posterior is rejected as inexact."""
 
 
 def fit_prior(
@@ -234,7 +232,7 @@ def fit_prior(
     scale: float | None = None,
     mean: Any = None,
 ) -> Prior:
-    """The prior that a log teaches, with the blocks of its encoder if it has one."""
+    """The prior estimated from a log, with the blocks of its encoder if it has one."""
     names = _block_names(log)
     z, standard = (None, None) if items is None else standardised(features_of(items, log))
     return evidence_prior(
@@ -243,7 +241,7 @@ def fit_prior(
 
 
 def fit_prior_scale(log: Log | LogSummary, sums: Statistics, ridge: float, **given: Any) -> Prior:
-    """The prior of a posterior: by evidence, but for raw features without a constant, whose level it cannot tell apart."""
+    """The prior of a posterior: by evidence, except for raw features without a constant, whose level it cannot separate."""
     own = given["items"] is not None or given["scale"] is not None or given["mean"] is not None
     found = None if own else spread_between_actions(sums, blocks_of(sums, _block_names(log)), ridge)
     if found is None:
@@ -253,18 +251,18 @@ def fit_prior_scale(log: Log | LogSummary, sums: Statistics, ridge: float, **giv
 
 
 def _block_names(log: Log | LogSummary) -> tuple[str, ...] | None:
-    """The blocks of a log's features; None where they are raw numbers."""
+    # None for raw numbers.
     return None if log.encoder.is_raw else log.encoder.blocks
 
 
-def known_items(log: Any, items: ItemFeatures | None) -> ItemFeatures | None:
-    """The items that were given, else those of the log, if it has any."""
+def resolve_items(log: Any, items: ItemFeatures | None) -> ItemFeatures | None:
+    """The items that were passed, else those of the log, if any."""
     known = log.items if isinstance(log, Log | LogSummary) else None
     return items if items is not None or known is None else known.features
 
 
-def with_wanted_kernel(log: Any, kernel: KernelOption) -> Any:
-    """The log, or what walking it told, with kernel features if they are asked for."""
+def resolve_kernel(log: Any, kernel: KernelOption) -> Any:
+    """The log, or its summary, with kernel features if `kernel` requests them."""
     if kernel is None:
         return check_log(log)
     if not isinstance(log, Log):
@@ -275,7 +273,7 @@ def with_wanted_kernel(log: Any, kernel: KernelOption) -> Any:
 
 
 def future_contexts(log: Log | LogSummary) -> np.ndarray:
-    """Logged contexts that stand for those to come, (m, d)."""
+    """Logged contexts that stand for future ones, (m, d)."""
     found = log.reservoir if isinstance(log, LogSummary) else sample_contexts(log.contexts)
     if not len(found):
         raise SettingError(
@@ -284,8 +282,8 @@ def future_contexts(log: Log | LogSummary) -> np.ndarray:
     return found
 
 
-def known_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> float:
-    """What a skipped round may cost: as given, with a warning where it is large; else a share of the rewards' deviation."""
+def resolve_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> float:
+    """The loss of a skipped round: as set, with a warning if it is large; else a share of the rewards' deviation."""
     if not sums.n_rows:
         if tolerance is None:
             raise SettingError(
@@ -306,7 +304,7 @@ def known_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> floa
 
 
 def features_of(items: ItemFeatures, log: Log | LogSummary) -> np.ndarray:
-    """Item features, a row for each action (K, q)."""
+    """Item features of every action, (K, q)."""
     names = log.action_names
     if isinstance(items, Mapping):
         missing = [name for name in names if name not in items]
@@ -346,20 +344,20 @@ def posterior_sets(
     prior: Prior,
     misfit: float,
     *,
-    reservoir: np.ndarray | None = None,
+    context_sample: np.ndarray | None = None,
 ) -> tuple[ConfidenceSets, Prior]:
-    """Sets of the posterior, and the prior they come from; σ is raised to where every V_a can be learnt on exactly."""
+    """Sets of the posterior, and their prior; σ is raised until every V_a can be learnt on exactly."""
     for _ in range(MOST_RAISES):
-        believed, origins = replace(assumptions, noise=prior.noise), InitialSets.of(prior, sums)
+        known, origins = replace(assumptions, noise=prior.noise), InitialSets.of(prior, sums)
         try:
             sets = ConfidenceSets(
                 sums,
-                believed,
+                known,
                 origins=origins,
                 constant=prior.noise,
                 misfit=misfit,
                 watch=True,
-                reservoir=reservoir,
+                context_sample=context_sample,
             )
         except SettingError:
             least = 10 * prior.noise
@@ -384,8 +382,8 @@ def centred_sets(
 ) -> ConfidenceSets:
     """V_a = λI + G_a, b_a = λc_a + Σxr around c_a = Ŵz_a; around 0 without a prior.
 
-    The radius holds around any centre, one learnt from the same rows too: θ̂ − θ* = V⁻¹(λ(c − θ*) + Σxε), so that S_θ need only
-    bound ‖θ*_a − c_a‖. Where that is to be estimated, it is how far logged actions lie from where all others put them.
+    The radius holds around any centre, also one learnt from the same rows: θ̂ − θ* = V⁻¹(λ(c − θ*) + Σxε), so S_θ need only
+    bound ‖θ*_a − c_a‖. If it is estimated, it is the distance of logged actions from the prediction of all others.
     """
     if prior is None:
         return ConfidenceSets(sums, assumptions, growing=growing, added=added)
@@ -398,25 +396,25 @@ def centred_sets(
 
 
 WORLDS = 8
-"""Worlds that a price is tried in."""
+# Simulated problems per cost.
 
 CLOSE = 1.1
-"""Prices are found up to this factor."""
+# Costs are found up to this factor.
 
 CHEAPEST = 1e-6
-"""The smallest price that is tried, as a share of the largest at which a call could repay itself."""
+"""Smallest cost that is tried, as a share of the largest at which a call could pay."""
 
 CHUNK = 1000
-"""Rounds that are played at once."""
+# Rounds that are played at once.
 
 LASTING = 3.0
-"""Of a discounted future, rounds up to so many times 1/(1 − γ) are played: 95 % of all that counts."""
+"""With a discount, rounds up to this many times 1/(1 − γ) are played: 95 % of the total weight."""
 
 
 def call_terms(
     call_cost: float | None, horizon: int | None, discount: float | None, calls: int | None, *, rows: int
 ) -> EconomicalRule:
-    """The rule that these settings make; a price that must be found is 0 yet."""
+    """The rule of these settings; a cost that must be found is 0 at first."""
     if call_cost is None and calls is None:
         raise SettingError(
             "economical needs to know what a reward costs, in the reward's units (call_cost=0.05), or how many may be asked "
@@ -424,8 +422,8 @@ def call_terms(
         )
     if horizon is not None and discount is not None:
         raise SettingError(
-            f"horizon={horizon!r} and discount={discount!r}; give one of them: how many rounds there will be, or what a round "
-            "counts beside the one before it"
+            f"horizon={horizon!r} and discount={discount!r}; give one of them: how many rounds there will be, or the weight of a "
+            "round relative to the one before it"
         )
     if calls is not None:
         calls = integer("calls", calls)
@@ -437,16 +435,16 @@ def call_terms(
 
 
 def reprice(learner: "Learner", cost: float) -> None:
-    """Let a call cost so much from now on."""
+    """Set the cost of a call."""
     (rule,) = learner.rules
     assert isinstance(rule, EconomicalRule)
     learner.rules = (replace(rule, call_cost=cost),)
     learner.plan = compile_rules(learner.rules, learner.explore, learner.optimism, learner.spot_check)
-    learner.rename(learner.action_names)
+    learner.set_actions(learner.action_names)
 
 
 def price_for(learner: "Learner", calls: int) -> float:
-    """The smallest price at which worlds drawn from a learner's posterior want at most so many calls on average."""
+    """The smallest cost at which simulated problems from a learner's posterior need at most `calls` on average."""
     dear = highest_useful_price(learner)
     if not calls or not dear > 0:
         return dear
@@ -460,18 +458,18 @@ def price_for(learner: "Learner", calls: int) -> float:
 
 
 def highest_useful_price(learner: "Learner") -> float:
-    """A price at which no call could repay itself, whatever it told: H·max_a mean_j ψ(g_j, s_j) is no more."""
+    """A cost at which no call can pay, whatever its reward: at least H·max_a mean_j ψ(g_j, s_j)."""
     sets, (rule,) = learner.sets, learner.rules
     assert isinstance(rule, EconomicalRule)
-    contexts, theta = sets.arrays.reservoir, sets.theta
+    contexts, theta = sets.arrays.context_sample, sets.theta
     squares = np.einsum("jd,kde,je->jk", contexts, sets.inverse, contexts, optimize=True)
     widest = float(sets.arrays.common) * np.sqrt(np.maximum(squares, 0.0))
     gains = widest.mean(axis=0) / math.sqrt(2 * math.pi)  # ψ(g, s) ≤ ψ(0, s) = s/√(2π)
-    return max(rule.left(learner.rounds), 0.0) * float(gains.max()) if len(theta) > 1 else 0.0
+    return max(rule.rounds_left(learner.rounds), 0.0) * float(gains.max()) if len(theta) > 1 else 0.0
 
 
 def budget_lasts(learner: "Learner", cost: float, calls: int) -> bool:
-    """Whether a learner makes at most so many calls at this price, on average over worlds drawn from its posterior."""
+    """Whether a learner makes at most `calls` calls at this cost, on average over problems drawn from its posterior."""
     left = WORLDS * calls
     for world in range(WORLDS):
         left -= _calls(learner, cost, left + 1, world)
@@ -481,13 +479,13 @@ def budget_lasts(learner: "Learner", cost: float, calls: int) -> bool:
 
 
 def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
-    """Calls in one world, up to `most`: θ_a ~ N(θ̂_a, σ²V_a⁻¹), contexts from the reservoir."""
-    twin = learner.copy()
-    twin.rules = (replace(twin.rules[0], calls=None),)  # type: ignore[type-var]
-    reprice(twin, cost)
-    rng, sets, (rule,) = np.random.default_rng([world, 12]), twin.sets, twin.rules
+    """Calls in one simulated problem, up to `most`: θ_a ~ N(θ̂_a, σ²V_a⁻¹), contexts from the sample."""
+    trial = learner.copy()
+    trial.rules = (replace(trial.rules[0], calls=None),)  # type: ignore[type-var]
+    reprice(trial, cost)
+    rng, sets, (rule,) = np.random.default_rng([world, 12]), trial.sets, trial.rules
     assert isinstance(rule, EconomicalRule)
-    noise, pool = float(sets.arrays.common), sets.arrays.reservoir
+    noise, pool = float(sets.arrays.common), sets.arrays.context_sample
     root = noise * np.linalg.cholesky(sets.inverse)
     theta = sets.theta + np.einsum("kij,kj->ki", root, rng.standard_normal(sets.theta.shape))
     rounds = rule.horizon if rule.discount is None else math.ceil(LASTING / (1 - rule.discount))
@@ -495,32 +493,32 @@ def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
     while done < (rounds or 0) and made < most:
         length = min(CHUNK, (rounds or 0) - done)
         x = pool[rng.integers(len(pool), size=length)]
-        called = _play(twin, x, x @ theta.T, noise * rng.standard_normal(length))
+        called = _play(trial, x, x @ theta.T, noise * rng.standard_normal(length))
         done, made = done + length, made + called
         # The future only shortens: a state in which no context is worth a call stays as it is.
-        if not called and not twin.decide_many(pool, threads=1).needs_reward.any():
+        if not called and not trial.decide_many(pool, threads=1).needs_reward.any():
             break
     return min(made, most)
 
 
 def _play(learner: "Learner", x: np.ndarray, means: np.ndarray, draws: np.ndarray) -> int:
-    """Calls of some rounds with contexts x (n, d), mean rewards (n, K) and noise (n,)."""
+    """Calls in rounds with contexts x (n, d), mean rewards (n, K) and noise (n,)."""
     n, start, called = len(x), 0, 0
     actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     nothing = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
     while start < n:
         sets = learner.sets
-        sets.make_room()
+        sets.grow_capacity()
         same = (*nothing, learner.key, learner.rounds - start)
         stop, _ = runs.run(
-            sets.desk.settled, x, means, draws, False, *same, start, n, -1, actions, codes, sets.bounds
+            sets.scratch.observed, x, means, draws, False, *same, start, n, -1, actions, codes, sets.bounds
         )
         made = int(
             (codes[start:stop] == choice.EXPLORE).sum() + (codes[start:stop] == choice.SPOT_CHECK).sum()
         )
-        learner.count(rounds=stop - start, calls=made)
+        learner.add_counts(rounds=stop - start, calls=made)
         called += made
         if stop == start:
-            learner.decide(x[start])  # says why it is refused
+            learner.decide(x[start])  # raises the error
         start = stop
     return called

@@ -28,39 +28,39 @@ SIZES = ((4, 2), (120, 10))
 
 
 def warm_up(learner: "Learner") -> None:
-    """Play a few rounds on a copy of a learner: decide, open, learn, take back, many at once; the copy is dropped."""
+    """Play a few rounds on a copy of a learner: decide, open, learn, cancel, many at once."""
     from sparing.online.engine import random_stream, runs
 
-    twin = learner.copy()
-    everyone = np.ones(learner.n_actions, dtype=np.bool_)
+    trial = learner.copy()
+    mask = np.ones(learner.n_actions, dtype=np.bool_)
     contexts = np.random.default_rng(0).random((3, learner.n_features))
     for x in contexts:
         with contextlib.suppress(SparingError):
-            action = twin.propose(x, allowed=everyone, luck=b"warm").action
-            first, second = twin.begin(action, x), twin.begin(action, x)
-            twin.propose(x)
-            twin.must_learn(action, x)
-            twin.best(x, everyone)
-            twin.value(action, x)
-            twin.cancel(action, x, second)
-            twin.finish(action, x, first, first)
-            twin.decide(x)
-    twin.decide_many(contexts)
-    table, x, bounds = twin.sets.desk.settled, contexts[0], twin.sets.bounds
-    if twin.spot_check:
-        runs.CHECK_KEY.call(twin.key, 0, twin.spot_check)
-        runs.CHECKS.call(runs.KEY_OF.call(twin.key, 0), twin.spot_check, True)
-        runs.OTHER_THAN[bounds].call(table, x, everyone, 0, 0, bounds)
+            action = trial.propose(x, allowed=mask, entropy=b"warm").action
+            first, second = trial.begin(action, x), trial.begin(action, x)
+            trial.propose(x)
+            trial.check_learnable(action, x)
+            trial.best(x, mask)
+            trial.value(action, x)
+            trial.cancel(action, x, second)
+            trial.finish(action, x, first, first)
+            trial.decide(x)
+    trial.decide_many(contexts)
+    table, x, bounds = trial.sets.scratch.observed, contexts[0], trial.sets.bounds
+    if trial.spot_check:
+        runs.CHECK_KEY.call(trial.key, 0, trial.spot_check)
+        runs.SPOT_CHECK_KIND.call(runs.STREAM_KEY.call(trial.key, 0), trial.spot_check, True)
+        runs.RANDOM_OTHER_ACTION[bounds].call(table, x, mask, 0, 0, bounds)
         runs.VALUE.call(table, x, 0)
-    if twin.explore == "sampled":
-        normals = np.zeros(twin.n_actions)
-        random_stream.normals(runs.KEY_OF.call(twin.key, 0), normals)
-        runs.SAMPLE[bounds].call(table, x, normals, everyone, bounds)
-        twin.chance(0, x, everyone)
+    if trial.explore == "sampled":
+        normals = np.zeros(trial.n_actions)
+        random_stream.normals(runs.STREAM_KEY.call(trial.key, 0), normals)
+        runs.SAMPLE[bounds].call(table, x, normals, mask, bounds)
+        trial.chance(0, x, mask)
 
 
 def warm_up_all(progress: Callable[[int, int], None] | None = None) -> int:
-    """Compile what every learner needs, small and large, one by one and in whole runs; how many kernels that were."""
+    """Compile what every learner needs, small and large, one by one and in whole runs; return the number of kernels."""
     from numba.core import event
 
     from sparing.online import algorithms

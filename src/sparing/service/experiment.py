@@ -167,7 +167,7 @@ class ExperimentState:
         served = self._decide_live(asked) if self.mode == "live" else self._decide_fallback(asked)
         arm, action, reason, needs_reward, chances, plan = served
         if needs_reward and (plan is None or not plan.needs_reward):
-            self.learner.must_learn(action, asked.x)
+            self.learner.check_learnable(action, asked.x)
         if plan is None:
             mean, spread = self.learner.value(action, asked.x)
             estimate: tuple[float, float, float, float | None] = mean, mean - spread, mean + spread, None
@@ -216,7 +216,7 @@ class ExperimentState:
             x,
             allowed=allowed,
             context_id=asked.context_id,
-            luck=self.salt + asked.decision_id,
+            entropy=self.salt + asked.decision_id,
             spot_checks=not quiet,
         )
         if spent and plan.needs_reward:
@@ -341,8 +341,8 @@ class ExperimentState:
             period = self._period(event.ts)
             self.period_calls = 1 + (self.period_calls if period == self.period else 0)
             self.period = period
-        if self.learner.weighs:
-            self.learner.set_time(rounds=self.rounds, calls=self.calls)
+        if self.learner.uses_voi:
+            self.learner.set_counters(rounds=self.rounds, calls=self.calls)
         return predicted or 0.0
 
     def add_pending(self, seq: int, waiting: PendingDecision) -> None:
@@ -383,7 +383,7 @@ class ExperimentState:
         learner = self.learner
         pending = learner.pending_call(call)
         if played is not None and played != pending.action:
-            learner.must_learn(played, pending.x)
+            learner.check_learnable(played, pending.x)
             learner.cancel_call(call)
             call = learner.open_call(played, pending.x)
         learner.observe(call, value)

@@ -12,7 +12,7 @@ import numpy as np
 from sparing import archive
 from sparing.online.core import PendingCall
 from sparing.online.engine import ENGINE_VERSION
-from sparing.online.files import parts, under, whole
+from sparing.online.files import from_parts, parts, with_prefix
 from sparing.online.learner import Learner
 from sparing.service.experiment import ExperimentState, PendingDecision
 from sparing.service.messages import Options
@@ -85,16 +85,16 @@ def file_hash(path: str | os.PathLike[str]) -> bytes:
 def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> ExperimentState:
     with archive.understanding(path, "state"):
         header, arrays = archive.read(path, KIND, VERSION)
-        learner = whole(path, header["learner"], under(arrays, LEARNER))
+        learner = from_parts(path, header["learner"], with_prefix(arrays, LEARNER))
         model = ExperimentState(experiment, learner, msgspec.convert(header["options"], Options), salt)
         for name in NUMBERS:
             setattr(model, name, header[name])
         model.digest = bytes.fromhex(header["digest"])
         model.played = arrays["played"]
-        for seq, waiting in _waiting(under(arrays, "open/"), learner):
+        for seq, waiting in _waiting(with_prefix(arrays, "open/"), learner):
             model.add_pending(seq, waiting)
-        if learner.weighs:
-            learner.set_time(rounds=model.rounds, calls=model.calls)
+        if learner.uses_voi:
+            learner.set_counters(rounds=model.rounds, calls=model.calls)
         return model
 
 

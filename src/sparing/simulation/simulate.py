@@ -253,9 +253,9 @@ class _Compiled(_Rounds):
 
     def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
         learner, sets = self.learner, self.learner.sets
-        sets.make_room()
+        sets.grow_capacity()
         done, left = runs.run(
-            sets.desk.settled,
+            sets.scratch.observed,
             self.contexts,
             self.means,
             self.draws,
@@ -273,7 +273,7 @@ class _Compiled(_Rounds):
         codes = self.codes[start:done]
         self.called[start:done] = (codes == choice.EXPLORE) | (codes == choice.SPOT_CHECK)
         self.reasons[start:done] = np.array(REASONS)[codes]
-        learner.count(rounds=done - start, calls=int(self.called[start:done].sum()))
+        learner.add_counts(rounds=done - start, calls=int(self.called[start:done].sum()))
         if done == start:  # a refused round: raise its error
             learner.decide(self.contexts[done])
         return done, left

@@ -13,8 +13,8 @@ from sparing.online.engine.packed import outer
 from sparing.online.engine.random_stream import WHO, uniform
 from sparing.online.engine.search import (
     ABOVE,
-    BLANK,
     NOBODY,
+    SHARED_SLOT,
     SMALL,
     BoundsFlag,
     beats,
@@ -32,24 +32,24 @@ from sparing.online.engine.updates import CONDITION, bound_after
 from sparing.online.engine.value_of_information import sync_cache, worth
 
 CLOSE = 1e-9
-"""Sums nearer than this (relatively) to the limit are added up in the plain order."""
+"""Sums closer than this (relatively) to the limit are recomputed in a fixed order."""
 
 NEGLIGIBLE = 1e-3
-"""Share of the limit that all rivals together may be counted with by their bounds alone."""
+"""Share of the limit that all rivals together may contribute through their bounds alone."""
 
 
 @compiled
 def beaten_probability(gap: float, scale: float) -> float:
-    """Φ(−gap/scale), the chance that a normal deviation makes up for the gap; certain if scale is 0."""
+    """Φ(−gap/scale): probability that a normal deviation exceeds the gap; 0 or 1 if scale is 0."""
     if scale > 0.0:
         return 0.5 * math.erfc(gap / (scale * math.sqrt(2.0)))
     return 1.0 if gap < 0.0 else 0.0
 
 
 @compiled
-def difference_sd(caution: float, spread: float, other: float) -> float:
-    """The deviation of a difference: caution·sqrt(s_a² + s_b²)."""
-    return caution * math.sqrt(spread * spread + other * other)
+def difference_sd(covariance_factor: float, spread: float, other: float) -> float:
+    """Standard deviation of a difference: covariance_factor·sqrt(s_a² + s_b²)."""
+    return covariance_factor * math.sqrt(spread * spread + other * other)
 
 
 @compiled
@@ -62,14 +62,14 @@ def beaten_probability_below(
     tolerance: float,
     limit: float,
 ) -> bool:
-    """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; `look` must have seen x.
+    """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; x must have been scanned.
 
-    The shared bound on s_b settles rivals that hardly count; the others are computed until the sum is
-    certainly above or below the limit. What rounding could decide is summed over all actions in order.
+    The shared bound on s_b covers rivals that hardly count. The others are computed until the sum is certainly above
+    or below the limit. A sum that rounding could decide is recomputed over all actions in order.
     """
-    d, caution = len(x), t.caution
+    d, covariance_factor = len(x), t.covariance_factor
     mean, spread = mean_and_spread(t, t.slot[leader], x)
-    # Φ(−z) ≤ exp(−z²/2)/2, so a doubt beyond `far` deviations is below `beyond`.
+    # Φ(−z) ≤ exp(−z²/2)/2, so a probability beyond `far` deviations is below `beyond`.
     rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
     far = math.sqrt(-2.0 * math.log(2.0 * beyond))
     known = shared_prior_probability(t, x, eligible, leader, mean + tolerance, spread)
@@ -79,14 +79,14 @@ def beaten_probability_below(
             continue
         rival_mean, rival_spread = t.middle[slot], t.width[slot]
         if bounded:
-            near = t.near[slot]
-            wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+            row32 = t.bounds32[slot]
+            wide = ABOVE * (reach * row32[d + 1] + row32[d + 2])
             gap = mean + tolerance - highest_mean(t, slot, norm)
-            if gap > far * difference_sd(caution, spread, wide) and gap > 0.0:
+            if gap > far * difference_sd(covariance_factor, spread, wide) and gap > 0.0:
                 rest += beyond
                 continue
             rival_mean, rival_spread = mean_and_spread(t, slot, x)
-        gap, scale = mean - rival_mean + tolerance, difference_sd(caution, spread, rival_spread)
+        gap, scale = mean - rival_mean + tolerance, difference_sd(covariance_factor, spread, rival_spread)
         if gap > far * scale and gap > 0.0:
             rest += beyond
             continue
@@ -100,13 +100,13 @@ def beaten_probability_below(
 
 @compiled
 def all_beaten_probabilities(t: SetsStruct, eligible: np.ndarray, leader: int, tolerance: float) -> float:
-    """The sum of all doubts, action by action, where `look` has scored every slot."""
-    total, slots, middle, width, caution = 0.0, t.slot, t.middle, t.width, t.caution
+    """The sum over all rivals in order; every slot must have been scored."""
+    total, slots, middle, width, covariance_factor = 0.0, t.slot, t.middle, t.width, t.covariance_factor
     mean, spread = middle[slots[leader]], width[slots[leader]]
     for action in range(len(slots)):
         if action != leader and (len(eligible) == 0 or eligible[action]):
             gap, rival = mean - middle[slots[action]] + tolerance, width[slots[action]]
-            total += beaten_probability(gap, difference_sd(caution, spread, rival))
+            total += beaten_probability(gap, difference_sd(covariance_factor, spread, rival))
     return total
 
 
@@ -114,7 +114,7 @@ def all_beaten_probabilities(t: SetsStruct, eligible: np.ndarray, leader: int, t
 def shared_prior_probability(
     t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
 ) -> float:
-    """The doubts of all untouched rivals together."""
+    """The part of the sum that comes from rivals that share the prior."""
     if len(eligible) == 0:
         rivals = len(t.slot) - t.touched[t.which]
     else:
@@ -125,8 +125,8 @@ def shared_prior_probability(
         rivals -= 1
     if rivals <= 0:
         return 0.0
-    mean, deviation = mean_and_spread(t, BLANK, x)
-    return rivals * beaten_probability(above - mean, difference_sd(t.caution, spread, deviation))
+    mean, deviation = mean_and_spread(t, SHARED_SLOT, x)
+    return rivals * beaten_probability(above - mean, difference_sd(t.covariance_factor, spread, deviation))
 
 
 @compiled
@@ -139,23 +139,23 @@ def plain_sum(
     mean: float,
     spread: float,
 ) -> float:
-    """The sum of all doubts, action by action."""
-    total, caution = 0.0, t.caution
-    blank_mean, blank_spread = mean_and_spread(t, BLANK, x)
+    """The sum over all rivals in order, computed from their sets."""
+    total, covariance_factor = 0.0, t.covariance_factor
+    shared_mean, shared_spread = mean_and_spread(t, SHARED_SLOT, x)
     for action in range(len(t.slot)):
         if action == leader or (len(eligible) and not eligible[action]):
             continue
         slot = t.slot[action]
-        rival_mean, rival_spread = (blank_mean, blank_spread) if slot == 0 else mean_and_spread(t, slot, x)
+        rival_mean, rival_spread = (shared_mean, shared_spread) if slot == 0 else mean_and_spread(t, slot, x)
         total += beaten_probability(
-            mean - rival_mean + tolerance, difference_sd(caution, spread, rival_spread)
+            mean - rival_mean + tolerance, difference_sd(covariance_factor, spread, rival_spread)
         )
     return total
 
 
 @compiled
 def value(t: SetsStruct, x: np.ndarray, action: int) -> tuple[float, float]:
-    """Mean and spread of one action, whatever was looked at before."""
+    """Mean and half-width of one action, whatever was scanned before."""
     outer(x, t.products)
     return mean_and_spread(t, t.slot[action], x)
 
@@ -164,14 +164,14 @@ def value(t: SetsStruct, x: np.ndarray, action: int) -> tuple[float, float]:
 def sampled(
     t: SetsStruct, x: np.ndarray, normals: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
 ) -> int:
-    """The eligible action with the largest mean + spread·z_a, given standard normal numbers z (K,)."""
+    """The eligible action with the largest mean + half-width·z_a, for standard normal z (K,)."""
     norm = scan_bounds(t, x, 0.0, eligible, bounds)
     used, slots, action = t.used, t.slot, t.action
     upper, middle, width = t.upper, t.middle, t.width
     scored = bounds is None or not norm > SMALL
     best, highest = -1, -math.inf
     if t.touched[t.which] < len(slots):
-        mean, spread = mean_and_spread(t, BLANK, x)
+        mean, spread = mean_and_spread(t, SHARED_SLOT, x)
         for a in range(len(slots)):
             if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):
                 score = mean + spread * normals[a]
@@ -182,8 +182,8 @@ def sampled(
         reach, d = shared_width(t), t.theta.shape[1]
         for slot in range(1, used):
             if upper[slot] != -math.inf:
-                near = t.near[slot]
-                wide = ABOVE * (reach * near[d + 1] + near[d + 2])
+                row32 = t.bounds32[slot]
+                wide = ABOVE * (reach * row32[d + 1] + row32[d + 2])
                 upper[slot] = highest_mean(t, slot, norm) + max(normals[action[slot]], 0.0) * wide * ABOVE
                 if first == 0 or not upper[slot] <= upper[first]:
                     first = slot
@@ -213,10 +213,10 @@ def rivals(
     spreads: np.ndarray,
     bounds: BoundsFlag,
 ) -> tuple[int, int, int, int]:
-    """Write the touched rivals whose mean + reach·spread is not below the action's mean − reach·spread.
+    """Write the rivals with own sets whose mean + reach·width is not below the action's mean − reach·width.
 
-    Returns how many they are, how many rivals there are in all, how many of these are untouched, and which of
-    the untouched ties go to (−1 if there is none).
+    Returns the number of rivals written, the number of all rivals, how many of these share the prior, and which of the latter
+    wins ties (−1 if there is none).
     """
     scan_bounds(t, x, reach, eligible, bounds)
     slots, mine = t.slot, t.action
@@ -232,35 +232,36 @@ def rivals(
         if rival_mean + reach * rival_spread >= low:
             who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
             found += 1
-    blanks = len(slots) - t.touched[t.which]
+    n_shared = len(slots) - t.touched[t.which]
     if len(eligible):
-        blanks = 0
+        n_shared = 0
         for a in range(len(slots)):
-            blanks += slots[a] == 0 and eligible[a]
-    blanks -= slots[action] == 0
+            n_shared += slots[a] == 0 and eligible[a]
+    n_shared -= slots[action] == 0
     order, place = t.order, shared_prior_actions(t, eligible, NOBODY)
     if place < len(order) and order[place] == action:
         place = shared_prior_actions(t, eligible, place)
-    return found, touched + blanks, blanks, order[place] if place < len(order) else -1
+    return found, touched + n_shared, n_shared, order[place] if place < len(order) else -1
 
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE, NOT_WORTH, SPENT = range(10)
-"""Why a round is answered as it is. UNSURE is a call of which a bound could not show that it can be learnt exactly."""
+"""Reasons of an answer. UNSURE: a call that a bound could not show to be learnable exactly."""
 
-LEADER, WIDER, WIDER_RIVAL, SAMPLED, OPTIMISTIC, WORTHIEST = range(6)
+LEADER, WIDER, WIDER_RIVAL, SAMPLED, OPTIMISTIC, HIGHEST_VOI = range(6)
 """What a call plays."""
 
 ChoiceTuple = tuple[int, int, float, float]
-"""Action, reason, and the mean and spread of its set at x."""
+"""Action, reason, mean and half-width at x."""
 
 UNLIKELY = 1e-6
-"""The doubt that every action is drawn with at least where a spot check draws another than planned."""
+"""Smallest weight of an action if a spot check draws another action than planned."""
 
 
 class RulePlan(NamedTuple):
-    """What a learner is made of: up to two rules, in order (EXPLORE for none), and how it explores.
+    """A learner as data: up to two rules in order (EXPLORE for none) and an explorer.
 
-    A doubt's deviation is taken `caution` times. A call has its `price`, and a round shortens what is left by `passing`.
+    `covariance_factor` scales the standard deviation of a difference. A call costs `price`; each round shortens the horizon by
+    `discount_per_round`.
     """
 
     first: int
@@ -270,15 +271,15 @@ class RulePlan(NamedTuple):
     tolerance: float
     limit: float
     spot_check: float
-    caution: float = 1.0
+    covariance_factor: float = 1.0
     price: float = 0.0
-    passing: float = 0.0
+    discount_per_round: float = 0.0
 
 
 def exploration_coefficient(plan: RulePlan, eligible: np.ndarray) -> np.ndarray:
-    """How many spreads a top is above its mean where so many actions are eligible (m,).
+    """Multiplier of the half-width for each number of eligible actions (m,).
 
-    OPTIMISTIC: z = Φ⁻¹(1 − limit/(n − 1)) at least, with which the last of n − 1 equal doubts is still worth a call.
+    OPTIMISTIC: at least z = Φ⁻¹(1 − limit/(n − 1)), so that the last of n − 1 equal probabilities still leads to a call.
     """
     if plan.explore != OPTIMISTIC or not plan.limit > 0:
         return np.full(len(eligible), plan.optimism)
@@ -295,18 +296,18 @@ def unfit(x: np.ndarray) -> int:
 
 
 @compiled
-def uncertain_actions(t: SetsStruct, x: np.ndarray, choice: ChoiceTuple) -> ChoiceTuple:
-    """A call; one that a bound cannot show to be learnable gets the reason UNSURE."""
+def as_call(t: SetsStruct, x: np.ndarray, choice: ChoiceTuple) -> ChoiceTuple:
+    """A call, with reason UNSURE if a bound cannot show that it can be learnt exactly."""
     action, _, mean, spread = choice
-    slot, settled = t.slot[action], t.settled[action]
-    if bound_after(t, slot, x) <= CONDITION and bound_after(t, settled, x) <= CONDITION:
+    slot, observed = t.slot[action], t.observed_slot[action]
+    if bound_after(t, slot, x) <= CONDITION and bound_after(t, observed, x) <= CONDITION:
         return action, EXPLORE, mean, spread
     return action, UNSURE, mean, spread
 
 
 @compiled
 def choose(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
-    """Choose by whatever rules the table's plan has; `eligible` is empty for everyone."""
+    """Choose by the rules of the plan; an empty `eligible` allows all actions."""
     first, explore = t.first, t.explore
     if first == NOT_WORTH:
         return choose_economical(t, x, eligible, bounds)
@@ -321,9 +322,10 @@ def choose(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFla
 
 @compiled
 def choose_log_beats(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
-    """The leader, unless the log's earnings here are not beaten, or the log has taught it: `log-beats`, `supported`.
+    """The leader, unless the logged reward is not exceeded (`log-beats`) or the leader is supported (`supported`).
 
-    `threshold` and `answer` must hold what the log earned here and did; with a tolerance the threshold is a lower limit. An unfit feature i gives action −1 − i, as in the other two.
+    `threshold` and `answer` must hold the logged reward and action of this context. With a tolerance, the threshold is a lower
+    limit. A feature i that is unfit gives action −1 − i, as in the other functions.
     """
     wrong = unfit(x)
     if wrong >= 0:
@@ -341,12 +343,12 @@ def choose_log_beats(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
             return logged, LOG_BEATS, mean, spread
         if rule == SUPPORTED and t.frozen[t.slot[leader]]:
             return leader, SUPPORTED, mean, spread
-    return uncertain_actions(t, x, (leader, EXPLORE, mean, spread))
+    return as_call(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
 def rivals_top(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, action: int) -> float:
-    """The highest top of the eligible actions but one; −∞ if there are none. `products` must hold those of x."""
+    """The highest UCB of the eligible actions except one; −∞ without any. `products` must hold those of x."""
     highest = -math.inf
     for rival in range(len(t.slot)):
         if rival != action and (len(eligible) == 0 or eligible[rival]):
@@ -357,7 +359,7 @@ def rivals_top(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, action: int) 
 
 @compiled
 def choose_certified(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
-    """The leader, without a call where no rival's top is above its bottom by more than the tolerance."""
+    """The leader; no call if no rival's UCB exceeds the leader's lower bound by more than the tolerance."""
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
@@ -369,23 +371,23 @@ def choose_certified(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     if t.explore == WIDER and rival >= 0 and rival_spread > spread:
         leader = rival
         mean, spread = mean_and_spread(t, t.slot[rival], x)
-    return uncertain_actions(t, x, (leader, EXPLORE, mean, spread))
+    return as_call(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
-def choose_optimistic(t: SetsStruct, eligible: np.ndarray) -> float:
-    """`optimism` for as many actions as are eligible."""
+def optimism_for(t: SetsStruct, eligible: np.ndarray) -> float:
+    """The exploration coefficient for the number of eligible actions."""
     if len(eligible) == 0:
         return t.optimism
     many = 0
     for action in range(len(eligible)):
         many += eligible[action]
-    return t.boldness[many - 1]
+    return t.coefficient[many - 1]
 
 
 @compiled
 def choose_confident(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
-    """The best mean, without a call where the doubts about it stay within the limit."""
+    """The best mean; no call if the probability of being beaten is within the limit."""
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
@@ -400,28 +402,27 @@ def choose_confident(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
         return best, CONFIDENT, mean, spread
     if t.explore == SAMPLED:
         return best, EXPLORE, 0.0, 0.0  # the caller samples
-    leader, _, mean, spread, _, _, _ = top_two(t, x, choose_optimistic(t, eligible), eligible, False, bounds)
-    return uncertain_actions(t, x, (leader, EXPLORE, mean, spread))
+    leader, _, mean, spread, _, _, _ = top_two(t, x, optimism_for(t, eligible), eligible, False, bounds)
+    return as_call(t, x, (leader, EXPLORE, mean, spread))
 
 
 @compiled
 def choose_confident_wider(
     t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
 ) -> ChoiceTuple:
-    """The same, but a call goes to the wider of the best mean and its likeliest rival."""
+    """As `choose_confident`, but a call plays the less certain of the best mean and its likeliest rival."""
     action, reason, mean, spread = choose_confident(t, x, eligible, bounds)
     if action < 0 or reason == CONFIDENT:
         return action, reason, mean, spread
     best, _ = best_mean(t, x, scan_bounds(t, x, 1.0, eligible, bounds), eligible)
     action = wider_rival(t, x, eligible, best)
     mean, spread = mean_and_spread(t, t.slot[action], x)
-    return uncertain_actions(t, x, (action, EXPLORE, mean, spread))
+    return as_call(t, x, (action, EXPLORE, mean, spread))
 
 
 @compiled
 def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
-    """The action whose call is worth most above its price, or the best mean where none repays itself; `worth` says by how
-    much."""
+    """The action whose call has the highest value above its cost, or the best mean if no call pays; sets `t.worth`."""
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
@@ -429,12 +430,14 @@ def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds
         sync_cache(t)
     norm = scan_mean_bounds(t, x, eligible, bounds)
     best, top = best_mean(t, x, norm, eligible)
-    found, most, reason = NOBODY, 0.0, NOT_WORTH if t.purse > 0 else SPENT
-    if t.purse > 0 and t.left > 0.0:
-        cut = (1.0 - 1e-12) * t.price / t.left
+    found, most, reason = NOBODY, 0.0, NOT_WORTH if t.calls_left > 0 else SPENT
+    if t.calls_left > 0 and t.rounds_left > 0.0:
+        cut = (1.0 - 1e-12) * t.price / t.rounds_left
         first = shared_prior_actions(t, eligible, NOBODY)
         for slot in range(t.used):
-            if t.hope[slot] <= cut or (t.upper[slot] == -math.inf if slot > 0 else first == len(t.order)):
+            if t.voi_bound[slot] <= cut or (
+                t.upper[slot] == -math.inf if slot > 0 else first == len(t.order)
+            ):
                 continue
             action = t.action[slot] if slot > 0 else t.order[first]
             value = worth(t, slot, x, max(top - dot(t.theta[slot], x), 0.0), most)
@@ -443,32 +446,30 @@ def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds
     t.worth = most
     played = best if found < 0 else found
     mean, spread = mean_and_spread(t, t.slot[played], x)
-    return (
-        uncertain_actions(t, x, (played, EXPLORE, mean, spread))
-        if found >= 0
-        else (played, reason, mean, spread)
-    )
+    return as_call(t, x, (played, EXPLORE, mean, spread)) if found >= 0 else (played, reason, mean, spread)
 
 
 @compiled
 def choose_economical_with_worth(
     t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
 ) -> tuple[int, int, float, float, float]:
-    """The same, and what the call is worth."""
+    """As `choose_economical`, with the value of the call."""
     action, reason, mean, spread = choose_economical(t, x, eligible, bounds)
     return action, reason, mean, spread, t.worth
 
 
 @compiled
 def wider_rival(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, best: int) -> int:
-    """Of the best mean and its likeliest rival, the one known less."""
+    """The less certain of the best mean and its likeliest rival."""
     mean, spread = mean_and_spread(t, t.slot[best], x)
     rival, highest, width = -1, -math.inf, 0.0
     for action in range(len(t.slot)):
         if action == best or (len(eligible) and not eligible[action]):
             continue
         rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
-        chance = beaten_probability(mean - rival_mean + 0.0, difference_sd(t.caution, spread, rival_spread))
+        chance = beaten_probability(
+            mean - rival_mean + 0.0, difference_sd(t.covariance_factor, spread, rival_spread)
+        )
         if beats(t, chance, action, highest, rival):
             rival, highest, width = action, chance, rival_spread
     return rival if rival >= 0 and width > spread else best
@@ -478,9 +479,9 @@ def wider_rival(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, best: int) -
 def random_other_action(
     t: SetsStruct, x: np.ndarray, eligible: np.ndarray, planned: int, key: int, bounds: BoundsFlag
 ) -> tuple[int, float]:
-    """Draw another action than planned, in proportion to the doubts; it, and its chance among the others.
+    """Draw an action other than the planned one, and its probability among the others; −1 if there is none.
 
-    The best mean has the share that no doubt takes. Nobody else: −1.
+    Weights are the probabilities of beating the best mean, which itself gets the rest.
     """
     norm, tolerance = scan_bounds(t, x, 1.0, eligible, bounds), t.tolerance
     best, _ = best_mean(t, x, norm, eligible)
@@ -495,7 +496,7 @@ def random_other_action(
         if action != best:
             rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
             odds[action] = beaten_probability(
-                mean - rival_mean + tolerance, difference_sd(t.caution, spread, rival_spread)
+                mean - rival_mean + tolerance, difference_sd(t.covariance_factor, spread, rival_spread)
             )
         odds[action] = max(odds[action], UNLIKELY)
         total += odds[action]

@@ -59,7 +59,7 @@ def times(packed: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
 
 @compiled
 def add_both(packed: np.ndarray, x: np.ndarray, other: np.ndarray, y: np.ndarray, factor: float) -> None:
-    """A += x·xᵀ and B += factor·y·yᵀ, in one go."""
+    """A += x·xᵀ and B += factor·y·yᵀ, in one pass."""
     d, k = len(x), 0
     for i in range(d):
         own, scaled = x[i], factor * y[i]

@@ -10,14 +10,13 @@ from sparing import hashing
 from sparing.native.compile import compiled
 
 CHECKED, WHERE, WHO, ANSWER, NORMALS = 0, 1, 2, 3, 16
-"""Places in a round's sequence: whether it is spot-checked, whether with another action than planned, with which;
-which answer a rule draws; and the first of its normal numbers."""
+"""Indices in a round's stream: whether it is spot-checked, whether with another action, with which; which answer a rule draws; the first normal number."""
 
 OTHER_ACTION_SHARE = 0.05
 """Share of the spot checks that play another action than planned."""
 
-AS_PLANNED, AGAIN, ELSEWHERE = range(3)
-"""What luck says to a planned round: no spot check, one of the planned action, one of another."""
+NO_CHECK, CHECK_SAME, CHECK_OTHER = range(3)
+"""Kinds of rounds: no spot check, one of the planned action, one of another action."""
 
 
 mix64: Any = compiled(hashing.mix64)
@@ -31,13 +30,13 @@ def splitmix64(word: np.uint64) -> np.uint64:
 
 @compiled
 def stream_key(seed: int, number: int) -> int:
-    """The key of a round: 63 bits from the learner's own key and the round's number."""
+    """The key of a round: 63 bits from the learner's key and the round's number."""
     return int(splitmix64(splitmix64(np.uint64(seed)) ^ np.uint64(number)) >> np.uint64(1))
 
 
 @compiled
 def uniform(key: int, place: int) -> float:
-    """The number at a place of a key's sequence, in [0, 1)."""
+    """The number at an index of a key's stream, in [0, 1)."""
     return np.float64(splitmix64(splitmix64(np.uint64(key)) + np.uint64(place)) >> np.uint64(11)) * 2.0**-53
 
 
@@ -61,14 +60,14 @@ def check_key(seed: int, number: int, share: float) -> np.int64:
 
 @compiled
 def spot_check_kind(key: int, share: float, others: bool) -> int:
-    """Whether a round is spot-checked, as `share` of them are, and how."""
+    """Whether and how a round is spot-checked, as `share` of them are."""
     if not uniform(key, CHECKED) < share:
-        return AS_PLANNED
-    return ELSEWHERE if others and uniform(key, WHERE) < OTHER_ACTION_SHARE else AGAIN
+        return NO_CHECK
+    return CHECK_OTHER if others and uniform(key, WHERE) < OTHER_ACTION_SHARE else CHECK_SAME
 
 
 def tie_order_and_key(seed: int | Sequence[int], n_actions: int) -> tuple[np.ndarray, int]:
-    """Who wins ties (K,), and the key of a learner's luck, both drawn from one seed."""
+    """The order of ties (K,) and the key of a learner's random stream, both from one seed."""
     ties, play = np.random.SeedSequence(seed).spawn(2)
     priority = np.random.default_rng(ties).permutation(n_actions)
     return priority, int(play.generate_state(1, np.uint64)[0] >> np.uint64(1))

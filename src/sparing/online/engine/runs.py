@@ -17,7 +17,7 @@ from sparing.online.engine.choice import (
     random_other_action,
     sampled,
 )
-from sparing.online.engine.random_stream import AS_PLANNED, ELSEWHERE, normals, spot_check_kind, stream_key
+from sparing.online.engine.random_stream import CHECK_OTHER, NO_CHECK, normals, spot_check_kind, stream_key
 from sparing.online.engine.search import BoundsFlag, refresh_bounds
 from sparing.online.engine.state import SetsStruct
 from sparing.online.engine.updates import add_observation, fits
@@ -25,21 +25,20 @@ from sparing.online.engine.updates import add_observation, fits
 
 @compiled
 def learnable(t: SetsStruct, action: int, x: np.ndarray) -> bool:
-    """Whether a reward in this context could be learnt exactly."""
-    slot, settled = t.slot[action], t.settled[action]
-    return fits(t, slot, x) and (slot == settled or fits(t, settled, x))
+    """Whether a reward in this context can be learnt exactly."""
+    slot, observed = t.slot[action], t.observed_slot[action]
+    return fits(t, slot, x) and (slot == observed or fits(t, observed, x))
 
 
 @compiled
 def is_call(reason: int) -> bool:
-    """Whether a planned round asks for a reward."""
     return reason in (EXPLORE, UNSURE)
 
 
 @compiled
 def decide_rows(
     t: SetsStruct,
-    ahead: SetsStruct,
+    pending: SetsStruct,
     contexts: np.ndarray,
     thresholds: np.ndarray,
     answers: np.ndarray,
@@ -50,16 +49,16 @@ def decide_rows(
     worths: np.ndarray,
     bounds: BoundsFlag,
 ) -> None:
-    """Choose for each context (n, d) from the two views of one desk, learning nothing."""
-    everyone = t.everyone
-    waiting = t.twins > 0
+    """Choose for each context (n, d) from the two views of one thread's scratch, without learning."""
+    active = t.active
+    waiting = t.pending_copies > 0
     for i in range(len(contexts)):
         t.threshold, t.answer = thresholds[i], answers[i]
-        action, reason, mean, spread = choose(t, contexts[i], everyone, bounds)
+        action, reason, mean, spread = choose(t, contexts[i], active, bounds)
         worths[i] = t.worth
         if waiting and is_call(reason):
-            action, reason, mean, spread = choose(ahead, contexts[i], everyone, bounds)
-            worths[i] = ahead.worth
+            action, reason, mean, spread = choose(pending, contexts[i], active, bounds)
+            worths[i] = pending.worth
             reason = reason if is_call(reason) else PENDING
         reason = EXPLORE if is_call(reason) else reason
         actions[i], reasons[i], means[i], spreads[i] = action, reason, mean, spread
@@ -83,40 +82,40 @@ def run(
     reasons: np.ndarray,
     bounds: BoundsFlag,
 ) -> tuple[int, int]:
-    """Decide and learn from round `start` up to `stop`; rounds done and calls left of the budget.
+    """Decide and learn from round `start` up to `stop`; return the rounds done and the rest of the budget.
 
-    Round i draws its luck from the learner's key and the number before + i. It comes back early when the budget is
-    spent, no slot is free for an untouched action, or a round's row would be refused.
+    Round i draws random numbers from the learner's key and the number before + i. It returns early if the budget is
+    exhausted, no slot is free for another action, or a round's row would be refused.
     """
-    everyone = t.everyone
-    capacity, luck, others = len(t.theta), np.empty(len(t.slot)), len(t.slot) > 1
+    active = t.active
+    capacity, normal_draws, others = len(t.theta), np.empty(len(t.slot)), len(t.slot) > 1
     for now in range(start, stop):
         if budget == 0 or t.used - t.free == capacity:
             return now, budget
         x, round_key = contexts[now], stream_key(key, before + now)
         t.threshold, t.answer = thresholds[now], answers[now]
-        action, reason, _, _ = choose(t, x, everyone, bounds)
+        action, reason, _, _ = choose(t, x, active, bounds)
         reason = EXPLORE if is_call(reason) else reason
         if reason == EXPLORE and t.explore == SAMPLED:
-            normals(round_key, luck)
-            action = sampled(t, x, luck, everyone, bounds)
-        elif t.spot_check > 0.0 and t.purse > 0:
+            normals(round_key, normal_draws)
+            action = sampled(t, x, normal_draws, active, bounds)
+        elif t.spot_check > 0.0 and t.calls_left > 0:
             check = spot_check_kind(round_key, t.spot_check, others)
-            reason = reason if check == AS_PLANNED else SPOT_CHECK
-            if check == ELSEWHERE:
-                action, _ = random_other_action(t, x, everyone, action, round_key, bounds)
+            reason = reason if check == NO_CHECK else SPOT_CHECK
+            if check == CHECK_OTHER:
+                action, _ = random_other_action(t, x, active, action, round_key, bounds)
         if reason == EXPLORE or reason == SPOT_CHECK:  # noqa: SIM109
             if not learnable(t, action, x):
                 return now, budget
             budget -= 1
-            t.purse -= 1
+            t.calls_left -= 1
             reward = means[now, action] + draws[now]
             if binary:
                 reward = 1.0 if draws[now] < means[now, action] else 0.0
             slot = add_observation(t, action, x, reward)
             if bounds is not None:
                 refresh_bounds(t, slot)
-        t.left -= t.passing
+        t.rounds_left -= t.discount_per_round
         actions[now], reasons[now] = action, reason
     return stop, budget
 
@@ -126,11 +125,11 @@ VECTOR, LIST, MASK = (types.Array(kind, 1, "C") for kind in (types.float64, type
 
 
 def _either(kernel: Any, *arguments: Any) -> dict[BoundsFlag, Entry]:
-    """One entry where there are no bounds, and one where there are."""
+    # One entry without bounds, and one with them.
     return {None: Entry(kernel, *arguments, types.none), 1: Entry(kernel, *arguments, types.int64)}
 
 
-BY_LOG, BY_CERTIFICATE, BY_DOUBT, BY_DOUBT_WIDER, BY_WORTH = (
+CHOOSE_LOG_BEATS, CHOOSE_CERTIFIED, CHOOSE_CONFIDENT, CHOOSE_CONFIDENT_WIDER, CHOOSE_ECONOMICAL = (
     _either(kernel, TABLE, VECTOR, MASK)
     for kernel in (
         choice.choose_log_beats,
@@ -140,27 +139,27 @@ BY_LOG, BY_CERTIFICATE, BY_DOUBT, BY_DOUBT_WIDER, BY_WORTH = (
         choice.choose_economical_with_worth,
     )
 )
-OTHER_THAN = _either(choice.random_other_action, TABLE, VECTOR, MASK, WHOLE, WHOLE)
+RANDOM_OTHER_ACTION = _either(choice.random_other_action, TABLE, VECTOR, MASK, WHOLE, WHOLE)
 SAMPLE = _either(choice.sampled, TABLE, VECTOR, VECTOR, MASK)
 RIVALS = _either(choice.rivals, TABLE, VECTOR, WHOLE, DOUBLE, MASK, LIST, VECTOR, VECTOR)
 VALUE = Entry(choice.value, TABLE, VECTOR, WHOLE)
 LEARNABLE = Entry(learnable, TABLE, WHOLE, VECTOR)
-ABSORB = Entry(updates.add_observation, TABLE, WHOLE, VECTOR, DOUBLE)
-BEGIN = Entry(updates.open_call, TABLE, WHOLE, VECTOR)
-SETTLE = Entry(updates.replace_imputed, TABLE, WHOLE, VECTOR, DOUBLE, DOUBLE)
-TAKE_BACK = Entry(updates.remove_imputed, TABLE, WHOLE, VECTOR, DOUBLE)
-KEY_OF = Entry(random_stream.stream_key, WHOLE, WHOLE)
+ADD_OBSERVATION = Entry(updates.add_observation, TABLE, WHOLE, VECTOR, DOUBLE)
+OPEN_CALL = Entry(updates.open_call, TABLE, WHOLE, VECTOR)
+REPLACE_IMPUTED = Entry(updates.replace_imputed, TABLE, WHOLE, VECTOR, DOUBLE, DOUBLE)
+REMOVE_IMPUTED = Entry(updates.remove_imputed, TABLE, WHOLE, VECTOR, DOUBLE)
+STREAM_KEY = Entry(random_stream.stream_key, WHOLE, WHOLE)
 CHECK_KEY = Entry(random_stream.check_key, WHOLE, WHOLE, DOUBLE)
-CHECKS = Entry(random_stream.spot_check_kind, WHOLE, DOUBLE, types.boolean)
-KEEP_BOUNDS = Entry(search.refresh_bounds, TABLE, WHOLE)
+SPOT_CHECK_KIND = Entry(random_stream.spot_check_kind, WHOLE, DOUBLE, types.boolean)
+REFRESH_BOUNDS = Entry(search.refresh_bounds, TABLE, WHOLE)
 
 
-def deciding(plan: choice.RulePlan) -> dict[BoundsFlag, Entry]:
-    """What decides one round: one function a rule, so that a learner compiles only its own."""
+def entry_of(plan: choice.RulePlan) -> dict[BoundsFlag, Entry]:
+    """The function that decides one round: one per rule, so that a learner compiles only its own."""
     if plan.first == choice.CERTIFIED:
-        return BY_CERTIFICATE
+        return CHOOSE_CERTIFIED
     if plan.first == choice.NOT_WORTH:
-        return BY_WORTH
+        return CHOOSE_ECONOMICAL
     if plan.first == choice.CONFIDENT:
-        return BY_DOUBT_WIDER if plan.explore == choice.WIDER_RIVAL else BY_DOUBT
-    return BY_LOG
+        return CHOOSE_CONFIDENT_WIDER if plan.explore == choice.WIDER_RIVAL else CHOOSE_CONFIDENT
+    return CHOOSE_LOG_BEATS

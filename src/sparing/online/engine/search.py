@@ -21,14 +21,14 @@ SMALL = 1e-100
 """Contexts shorter than this are not bounded: their squares underflow."""
 
 NOBODY: Any = np.int64(-1)
-BLANK: Any = np.int64(0)
-"""No action, and the slot of all untouched ones."""
+SHARED_SLOT: Any = np.int64(0)
+"""No action, and the slot that all actions without rows share."""
 
 ABOVE = 1.0 + 1e-9
 """Covers the rounding of a few operations in double precision."""
 
 BoundsFlag = int | None
-"""1 where there are bounds, None where a problem is too small for them: then their code is not even compiled."""
+"""1 with bounds, None if the problem is too small for them: their code is then not compiled."""
 
 
 @compiled
@@ -36,7 +36,7 @@ def mean_and_spread(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, flo
     """x·θ̂ and the half-width of the set at x; `products` must hold those of x."""
     mean = dot(t.theta[slot], x)
     if t.frozen[slot]:
-        return mean, t.slack
+        return mean, t.point_allowance
     common = t.common
     radius = t.radius[slot] if math.isnan(common) else common
     half = radius * math.sqrt(max(dot(t.inverse[slot], t.products), 0.0))
@@ -46,11 +46,11 @@ def mean_and_spread(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, flo
 
 @compiled
 def score_all(t: SetsStruct, x: np.ndarray) -> None:
-    """Write `middle` and `width`, the mean and spread of every slot, as `mean_and_spread` has them."""
+    """Write `middle` and `width`, the mean and half-width of every slot, as `mean_and_spread` computes them."""
     theta, inverse, products = t.theta, t.inverse, t.products
     frozen, radius = t.frozen, t.radius
     middle, width = t.middle, t.width
-    common, misfit, slack = t.common, t.misfit, t.slack
+    common, misfit, slack = t.common, t.misfit, t.point_allowance
     own = math.isnan(common)
     for slot in range(t.used):
         middle[slot] = dot(theta[slot], x)
@@ -63,7 +63,7 @@ def score_all(t: SetsStruct, x: np.ndarray) -> None:
 
 @compiled
 def evaluate(t: SetsStruct, x: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> None:
-    """Write mean and spread of every action, (K,)."""
+    """Write mean and half-width of every action, (K,)."""
     outer(x, t.products)
     score_all(t, x)
     slot, middle, width = t.slot, t.middle, t.width
@@ -77,8 +77,8 @@ def scan_bounds(
 ) -> float:
     """Write `middle` and `upper` for the eligible slots (`upper` is −inf for others); return ‖x‖.
 
-    x·θ̂ lies within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, a top nowhere above `upper`. Where
-    there are no bounds, all slots are scored at once and `upper` is infinite.
+    x·θ̂ is within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, and no UCB exceeds `upper`. Without bounds all
+    slots are scored at once and `upper` is infinite.
     """
     upper, used = t.upper, t.used
     outer(x, t.products)
@@ -89,14 +89,14 @@ def scan_bounds(
             upper[slot] = math.inf
         mask_slots(t, eligible)
         return norm
-    reach_all(t, x, norm, optimism)
+    bound_all(t, x, norm, optimism)
     mask_slots(t, eligible)
     return norm
 
 
 @compiled
 def scan_mean_bounds(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> float:
-    """`look` where no widths are asked for."""
+    """`scan_bounds` without widths."""
     if bounds is not None:
         return scan_bounds(t, x, 1.0, eligible, bounds)
     outer(x, t.products)
@@ -107,21 +107,21 @@ def scan_mean_bounds(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
 
 
 @compiled
-def reach_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> None:
-    """Write `middle` and `upper` for every slot from single-precision means and the shared width."""
+def bound_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> None:
+    """Write `middle` and `upper` of every slot from single-precision means and the shared width."""
     d, used = len(x), t.used
     upper, middles = t.upper, t.middle
-    rough_x, nears = t.rough_x, t.near
+    rough_x, bounds32 = t.rough_x, t.bounds32
     for i in range(d):
         rough_x[i] = np.float32(x[i] / norm)
     reach = optimism * shared_width(t)
     error = ROUNDING * (d + 4) * norm
     highest, most = 0, -math.inf
     for slot in range(1, used):
-        near = nears[slot]
-        middle = norm * rough_dot(near[:d], rough_x)
+        row32 = bounds32[slot]
+        middle = norm * rough_dot(row32[:d], rough_x)
         middles[slot] = middle
-        above = error * near[d] + reach * near[d + 1] + optimism * near[d + 2]
+        above = error * row32[d] + reach * row32[d + 1] + optimism * row32[d + 2]
         top = middle + ABOVE * (above + TINY * norm) + 1e-9 * abs(middle)
         upper[slot] = top
         if not top <= most:
@@ -131,13 +131,13 @@ def reach_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> Non
 
 @compiled
 def mask_slots(t: SetsStruct, eligible: np.ndarray) -> None:
-    """Put slots that may not be played, or are not in view, below all others, and find the highest of the rest."""
-    if len(eligible) == 0 and t.twins + t.free == 0:
+    """Set `upper` to −inf for slots that are not eligible or not in this view, and find the highest of the others."""
+    if len(eligible) == 0 and t.pending_copies + t.free == 0:
         return
-    upper, action, hidden = t.upper, t.action, t.hidden
+    upper, action, view_mask = t.upper, t.action, t.view_mask
     unseen, highest, most = 1 + t.which, 0, -math.inf
     for slot in range(1, t.used):
-        if hidden[slot] & unseen or (len(eligible) and not eligible[action[slot]]):
+        if view_mask[slot] & unseen or (len(eligible) and not eligible[action[slot]]):
             upper[slot] = -math.inf
         elif not upper[slot] <= most:
             highest, most = slot, upper[slot]
@@ -154,18 +154,18 @@ def shared_width(t: SetsStruct) -> float:
 
 @compiled
 def highest_mean(t: SetsStruct, slot: int, norm: float) -> float:
-    """A number that x·θ̂ does not exceed; infinite where `look` had no bounds."""
+    """An upper bound on x·θ̂; infinite if the scan had no bounds."""
     d = t.theta.shape[1]
     if t.upper[slot] == math.inf:
         return math.inf
     middle = t.middle[slot]
-    error = ROUNDING * (d + 4) * norm * t.near[slot, d]
+    error = ROUNDING * (d + 4) * norm * t.bounds32[slot, d]
     return middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle)
 
 
 @compiled
 def shared_prior_actions(t: SetsStruct, eligible: np.ndarray, after: int) -> int:
-    """The place in the order of the first untouched eligible action behind place `after`; K if none."""
+    """Position in the order of the first eligible shared-prior action after `after`; K if none."""
     order, slot = t.order, t.slot
     place = max(after + 1, t.next[t.which])
     while place < len(order):
@@ -177,7 +177,7 @@ def shared_prior_actions(t: SetsStruct, eligible: np.ndarray, after: int) -> int
 
 @compiled
 def beats(t: SetsStruct, score: float, action: int, other: float, rival: int) -> bool:
-    """Whether a score comes before another's: the larger, of equals the one with priority; −1 is nobody."""
+    """Whether a score comes before another: the larger, or on equality the higher priority; rival −1 is nobody."""
     return rival < 0 or score > other or (score == other and t.priority[action] < t.priority[rival])
 
 
@@ -185,9 +185,9 @@ def beats(t: SetsStruct, score: float, action: int, other: float, rival: int) ->
 def top_two(
     t: SetsStruct, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: BoundsFlag
 ) -> tuple[int, float, float, float, int, float, float]:
-    """The eligible action with the highest top and, if `two`, the next one, found exactly.
+    """The eligible action with the highest UCB and, if `two`, the next one, exactly.
 
-    Returns leader, its top, mean and spread; rival (−1 if none), its top and spread.
+    Returns leader, its UCB, mean and half-width; rival (−1 if none), its UCB and half-width.
     """
     norm = scan_bounds(t, x, optimism, eligible, bounds)
     used = t.used
@@ -198,7 +198,7 @@ def top_two(
     place = shared_prior_actions(t, eligible, NOBODY)
     if place < len(order):
         first = order[place]
-        first_mean, first_spread = mean_and_spread(t, BLANK, x)
+        first_mean, first_spread = mean_and_spread(t, SHARED_SLOT, x)
         first_top = first_mean + optimism * first_spread
         if two:
             place = shared_prior_actions(t, eligible, place)
@@ -216,7 +216,7 @@ def top_two(
             continue
         mean, spread = middle[slot], width[slot]
         if bounds is not None and not scored:
-            if turn > 0 and len(t.quick) > 0:
+            if turn > 0 and len(t.inverse32) > 0:
                 ready = ready or prepare_inverse32(t, norm)
                 if pruned(t, slot, norm, optimism, cut):
                     continue
@@ -241,27 +241,27 @@ def prepare_inverse32(t: SetsStruct, norm: float) -> bool:
 
 @compiled
 def pruned(t: SetsStruct, slot: int, norm: float, optimism: float, cut: float) -> bool:
-    """Whether the quadratic form in single precision shows that a set's top lies below `cut`.
+    """Whether the quadratic form in single precision shows that a UCB is below `cut`.
 
-    top ≤ high + optimism·(ρ·‖x‖·sqrt(q) + extra), q the form at x/‖x‖; compared without the root.
+    UCB ≤ high + optimism·(ρ·‖x‖·sqrt(q) + extra), q the form at x/‖x‖; compared without the root.
     """
-    quick, rough, near = t.quick, t.rough_products, t.near
-    size, radius, middle = t.size, t.radius, t.middle
+    inverse32, rough, row32 = t.inverse32, t.rough_products, t.bounds32
+    size, radius, middle = t.inverse_norm, t.radius, t.middle
     d, common = t.theta.shape[1], t.common
     if t.frozen[slot]:
         return False
-    square: float = rough_dot(quick[slot], rough)
+    square: float = rough_dot(inverse32[slot], rough)
     square += ROUNDING * (d * (d + 1) / 2 + 4) * size[slot] + TINY
     reach = ABOVE * optimism * norm * (radius[slot] if math.isnan(common) else common)
-    centre, blur = middle[slot], ROUNDING * (d + 4) * norm * near[slot, d] + TINY * norm
-    high = centre + ABOVE * (blur + optimism * near[slot, d + 2]) + 1e-9 * abs(centre)
+    centre, blur = middle[slot], ROUNDING * (d + 4) * norm * row32[slot, d] + TINY * norm
+    high = centre + ABOVE * (blur + optimism * row32[slot, d + 2]) + 1e-9 * abs(centre)
     gap = cut - high - 1e-15 * (abs(cut) + abs(high))
     return gap > 0.0 and gap * gap > ABOVE * reach * reach * square
 
 
 @compiled
 def best_mean(t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
-    """The eligible action with the largest x·θ̂ and that mean, exactly; `look` must have seen x."""
+    """The eligible action with the largest x·θ̂ and that mean, exactly; x must have been scanned."""
     best, mean = -1, -math.inf
     place = shared_prior_actions(t, eligible, NOBODY)
     if place < len(t.order):
@@ -276,40 +276,40 @@ def best_mean(t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray) -
 
 
 STEPS, HEADROOM, TRIES = 8, 1.04, 6
-"""Power steps to estimate c, the factor put on the estimate, and how often it may be raised."""
+"""Power steps to estimate c, the factor on the estimate, and how often it may be raised."""
 
 MARGIN = 1e-9
 """Share of the diagonal of c·M held back: more than the rounding of a factorisation and of REFACTOR updates."""
 
 UP = 1.0 + 2.0**-22
-"""Rounding to single precision and then times this is rounding up."""
+"""A number rounded to single precision and multiplied by this is rounded up."""
 
 
 @compiled
 def write_bounds_row(t: SetsStruct, slot: int) -> None:
-    """Write the single-precision rows that bounds are read from; a small problem has none."""
-    if len(t.near) == 0:
+    """Write the single-precision rows that the bounds use; a small problem has none."""
+    if len(t.bounds32) == 0:
         return
     d = t.theta.shape[1]
-    near, theta = t.near[slot], t.theta[slot]
+    row32, theta = t.bounds32[slot], t.theta[slot]
     norm = 0.0
     for i in range(d):
-        near[i] = np.float32(theta[i])
+        row32[i] = np.float32(theta[i])
         norm += theta[i] * theta[i]
-    near[d] = np.float32(math.sqrt(norm) * UP)
+    row32[d] = np.float32(math.sqrt(norm) * UP)
     if t.frozen[slot]:
-        near[d + 1], near[d + 2] = np.float32(0), np.float32(t.slack * UP)
+        row32[d + 1], row32[d + 2] = np.float32(0), np.float32(t.point_allowance * UP)
         return
     own = t.radius[slot] if math.isnan(t.common) else 1.0
-    near[d + 1] = np.float32(own * t.root[slot] * UP)
-    near[d + 2] = np.float32(t.misfit * UP)
-    if len(t.quick):
-        quick, inverse = t.quick[slot], t.inverse[slot]
-        for i in range(len(quick)):
-            quick[i] = np.float32(inverse[i])
+    row32[d + 1] = np.float32(own * t.metric_factor[slot] * UP)
+    row32[d + 2] = np.float32(t.misfit * UP)
+    if len(t.inverse32):
+        inverse32, inverse = t.inverse32[slot], t.inverse[slot]
+        for i in range(len(inverse32)):
+            inverse32[i] = np.float32(inverse[i])
         # Entries off the diagonal stand for two: ‖V⁻¹‖² ≤ 2·Σ of the squares of what is stored.
         size = 2 * dot(inverse, inverse)
-        t.size[slot] = math.sqrt(size) * UP
+        t.inverse_norm[slot] = math.sqrt(size) * UP
 
 
 @compiled
@@ -327,8 +327,8 @@ def bounded(t: SetsStruct, slot: int, factor: float) -> bool:
 
 @compiled
 def fit_metric_bound(t: SetsStruct, slot: int) -> None:
-    """Find sqrt(c) with V⁻¹ ⪯ c·M: power steps on M⁻¹V⁻¹ to guess it, a factorisation to prove it."""
-    if len(t.near) == 0:
+    """Find sqrt(c) with V⁻¹ ⪯ c·M: power steps on M⁻¹V⁻¹ estimate it, a factorisation proves it."""
+    if len(t.bounds32) == 0:
         return
     d = t.theta.shape[1]
     t.fresh[slot] = 0
@@ -341,7 +341,7 @@ def fit_metric_bound(t: SetsStruct, slot: int) -> None:
         times(inverse, v, w)
         times(t.metric, v, u)
         guess = max(guess, dot(v, w) / dot(v, u))
-        times(t.span, w, v)
+        times(t.metric_inverse, w, v)
         norm = math.sqrt(dot(v, v))
         if not norm > 0.0:
             break
@@ -350,46 +350,46 @@ def fit_metric_bound(t: SetsStruct, slot: int) -> None:
     factor = HEADROOM * guess
     for _ in range(TRIES):
         if bounded(t, slot, factor):
-            t.root[slot] = math.sqrt(factor) * (1.0 + MARGIN)
+            t.metric_factor[slot] = math.sqrt(factor) * (1.0 + MARGIN)
             return
         factor *= 1.15
     # The trace of M⁻¹V⁻¹ bounds its largest eigenvalue, whatever the rounding above.
     trace, k = 0.0, 0
     for i in range(d):
-        trace += t.span[k] * inverse[k]
+        trace += t.metric_inverse[k] * inverse[k]
         for j in range(1, d - i):
-            trace += 2 * t.span[k + j] * inverse[k + j]
+            trace += 2 * t.metric_inverse[k + j] * inverse[k + j]
         k += d - i
-    t.root[slot] = math.sqrt(max(trace, 0.0)) * (1.0 + 1e-6)
+    t.metric_factor[slot] = math.sqrt(max(trace, 0.0)) * (1.0 + 1e-6)
 
 
 @compiled
 def choose_metric(t: SetsStruct) -> None:
-    """M⁻¹ = the mean of V over the touched actions that are learnt; then bound each of them by it."""
-    if len(t.near) == 0:
+    """M⁻¹ = the mean of V over the learnt slots; then bound each slot by it."""
+    if len(t.bounds32) == 0:
         return
     d = t.theta.shape[1]
-    for i in range(len(t.span)):
-        t.span[i] = t.gram[0, i]
+    for i in range(len(t.metric_inverse)):
+        t.metric_inverse[i] = t.gram[0, i]
     for slot in range(1, t.used):
-        if not t.frozen[slot] and t.hidden[slot] != 3:
-            for i in range(len(t.span)):
-                t.span[i] += t.gram[slot, i]
+        if not t.frozen[slot] and t.view_mask[slot] != 3:
+            for i in range(len(t.metric_inverse)):
+                t.metric_inverse[i] += t.gram[slot, i]
     mean, k = 0.0, 0
     for i in range(d):
-        mean += t.span[k] / d
+        mean += t.metric_inverse[k] / d
         k += d - i
     k = 0
     for i in range(d):  # keeps the condition number of M below what a certificate's rounding allows
-        t.span[k] += 1e-6 * mean
+        t.metric_inverse[k] += 1e-6 * mean
         k += d - i
-    for i in range(len(t.span)):
-        t.span[i] /= mean
-    if math.isnan(invert(t.span, t.metric, t.square, 1.0)):
+    for i in range(len(t.metric_inverse)):
+        t.metric_inverse[i] /= mean
+    if math.isnan(invert(t.metric_inverse, t.metric, t.square, 1.0)):
         k = 0
         for i in range(d):
             for j in range(d - i):
-                t.span[k + j] = t.metric[k + j] = 1.0 if j == 0 else 0.0
+                t.metric_inverse[k + j] = t.metric[k + j] = 1.0 if j == 0 else 0.0
             k += d - i
     for slot in range(t.used):
         if not t.frozen[slot]:
@@ -400,7 +400,7 @@ def choose_metric(t: SetsStruct) -> None:
 
 @compiled
 def renew_bounds(t: SetsStruct, slot: int) -> None:
-    """Find the bounds on a slot that was given another set."""
+    """Compute the bounds of a slot that was given another set."""
     set_radius(t, slot)
     fit_metric_bound(t, slot)
     write_bounds_row(t, slot)
@@ -408,8 +408,8 @@ def renew_bounds(t: SetsStruct, slot: int) -> None:
 
 @compiled
 def refresh_bounds(t: SetsStruct, slot: int) -> None:
-    """Bring the bounds on a slot up to date after a change, and the shared metric where it has aged."""
-    if len(t.near) == 0:
+    """Update the bounds of a slot after a change, and the shared metric if it has aged."""
+    if len(t.bounds32) == 0:
         return
     seen = t.logged[slot] + t.live[slot]
     if t.fresh[slot] >= max(t.theta.shape[1] // 4 + 1, 0.15 * seen):
@@ -421,7 +421,7 @@ def refresh_bounds(t: SetsStruct, slot: int) -> None:
 
 @compiled
 def radii_all(t: SetsStruct) -> None:
-    """Bring every ρ up to date after the settings of the radii changed."""
+    """Recompute every ρ after the settings of the radii changed."""
     for slot in range(t.used):
         set_radius(t, slot)
         write_bounds_row(t, slot)

@@ -1,4 +1,4 @@
-"""The arrays of all confidence sets, each declared once, and a desk with room to work for whoever reads them."""
+"""The arrays of all confidence sets, each declared once, and the scratch buffers of each thread that reads them."""
 
 import threading
 from typing import NamedTuple
@@ -6,148 +6,156 @@ from typing import NamedTuple
 import numpy as np
 
 from sparing.model.confidence import RADII
-from sparing.native.struct import Fields, StructArrays
-from sparing.native.struct import Struct as NativeTable
+from sparing.native.struct import Fields, Struct, StructArrays
 
 DOUBLE, SINGLE, WHOLE, FLAG = np.float64, np.float32, np.int64, np.bool_
-SETTLED, AHEAD = 0, 1
-"""The two views: with the rewards that came, and with the calls that are open as well."""
+OBSERVED_VIEW, PENDING_VIEW = 0, 1  # without and with pending calls, which are imputed by their predictions
 
 SETS: Fields = {
-    # Of each slot. C slots, of which `used` are in use; slot 0 is what every untouched action shares. An action
-    # with open calls has two: one without them, in the settled view, and a twin with them, in the view ahead.
+    # One row per slot: C slots, of which `used` are in use. All actions without rows share slot 0, the common prior.
+    # An action with pending calls has two slots: its own in the observed view, and a copy with the imputed calls.
     "theta": (DOUBLE, "Cd"),  # θ̂
     "response": (DOUBLE, "Cd"),  # b
-    "inverse": (DOUBLE, "CP"),  # V⁻¹, packed: P = d·(d+1)/2, filled up with zeros to a multiple of eight
+    "inverse": (DOUBLE, "CP"),  # V⁻¹, packed: P = d·(d+1)/2, padded with zeros to a multiple of eight
     "gram": (DOUBLE, "CP"),  # V
     "log_det": (DOUBLE, "C"),  # log(det V/λ^d)
-    "shrunk": (DOUBLE, "C"),  # how far the diagonal of V⁻¹ fell since it was computed afresh
-    "radius": (DOUBLE, "C"),  # ρ, where each action has its own
-    "root": (DOUBLE, "C"),  # sqrt(c) with V⁻¹ ⪯ c·M
-    "near": (SINGLE, "BE"),  # θ̂, then ‖θ̂‖, ρ·sqrt(c) and what a set is widened by, rounded up; E = d + 3
-    "quick": (SINGLE, "QP"),  # V⁻¹
-    "size": (DOUBLE, "C"),  # ‖V⁻¹‖ (Frobenius), rounded up
+    "rounding_growth": (
+        DOUBLE,
+        "C",
+    ),  # factor by which the diagonal of V⁻¹ fell since V⁻¹ was last recomputed
+    "radius": (DOUBLE, "C"),  # ρ, if each action has its own
+    "metric_factor": (DOUBLE, "C"),  # sqrt(c) with V⁻¹ ⪯ c·M
+    "bounds32": (SINGLE, "BE"),  # θ̂, ‖θ̂‖, ρ·sqrt(c) and the added half-width, rounded up; E = d + 3
+    "inverse32": (SINGLE, "QP"),  # V⁻¹
+    "inverse_norm": (DOUBLE, "C"),  # ‖V⁻¹‖ (Frobenius), rounded up
     "squares": (DOUBLE, "C"),  # Σr² of all its rows
-    "log_delta": (DOUBLE, "C"),  # 2·log(1/δ_a), δ_a being its action's share of δ
+    "log_delta": (DOUBLE, "C"),  # 2·log(1/δ_a), δ_a the action's share of δ
     "logged": (WHOLE, "C"),  # rows from the log
-    "live": (WHOLE, "C"),  # rows since
-    "fresh": (WHOLE, "C"),  # rows since `root` was found
+    "live": (WHOLE, "C"),  # rows since the start
+    "fresh": (WHOLE, "C"),  # rows since `metric_factor` was computed
     "frozen": (WHOLE, "C"),  # 1 for points
-    "action": (WHOLE, "C"),  # which action a slot is
-    "hidden": (WHOLE, "C"),  # from which views a slot is hidden: 1 settled, 2 ahead, 3 both (free)
-    "waiting": (WHOLE, "C"),  # open calls in a twin
-    "changed": (WHOLE, "C"),  # the number of the change that touched a slot last
-    # Of each of K actions.
-    "settled": (WHOLE, "K"),  # which slot an action has in the settled view, 0 for untouched
-    "ahead": (WHOLE, "K"),  # and which in the view with open calls
+    "action": (WHOLE, "C"),  # the slot's action
+    "view_mask": (WHOLE, "C"),  # views that exclude the slot: 1 observed, 2 pending, 3 both (free)
+    "waiting": (WHOLE, "C"),  # pending calls in a copy
+    "changed": (WHOLE, "C"),  # number of the last change of the slot
+    # One entry per action, K.
+    "observed_slot": (WHOLE, "K"),  # slot in the observed view; 0 is the shared prior
+    "pending_slot": (WHOLE, "K"),  # slot in the pending view
     "priority": (WHOLE, "K"),  # the smaller number wins ties
     "order": (WHOLE, "K"),  # actions by priority
-    "boldness": (DOUBLE, "K"),  # `optimism` where 1, 2, … actions are eligible
-    "everyone": (
-        FLAG,
-        "R",
-    ),  # who may be played: R is K where somebody is retired, else 0: nobody is left out
-    # Of all.
+    "coefficient": (DOUBLE, "K"),  # exploration coefficient if 1, 2, … actions are eligible
+    "active": (FLAG, "R"),  # False for retired actions; R is K if any action is retired, else 0
+    # Shared.
     "metric": (DOUBLE, "P"),  # M, shared by all actions
-    "span": (DOUBLE, "P"),  # M⁻¹
-    "reservoir": (DOUBLE, "md"),  # contexts that stand for those to come, where calls are weighed by them
-    "touched": (WHOLE, "2"),  # touched actions in each view
-    "next": (WHOLE, "2"),  # the first place of `order` that is untouched in each view
+    "metric_inverse": (DOUBLE, "P"),  # M⁻¹
+    "context_sample": (DOUBLE, "md"),  # logged contexts that stand for future ones (value of information)
+    "touched": (WHOLE, "2"),  # actions with a slot of their own, in each view
+    "next": (WHOLE, "2"),  # first position of `order` whose action shares slot 0, in each view
     "used": (WHOLE, ""),  # slots in use
-    "free": (WHOLE, ""),  # free ones among them
-    "twins": (WHOLE, ""),  # twins among them
+    "free": (WHOLE, ""),  # free slots among them
+    "pending_copies": (WHOLE, ""),  # pending copies among them
     "total": (WHOLE, ""),  # rows in all learnt sets
-    "last": (WHOLE, ""),  # rows when the metric was last found
-    "digest": (WHOLE, ""),  # of what was learnt
-    "changes": (WHOLE, ""),  # so far
+    "last": (WHOLE, ""),  # `total` when the metric was last computed
+    "digest": (WHOLE, ""),  # hash of the rewards learnt so far
+    "changes": (WHOLE, ""),  # number of changes so far
     "kind": (WHOLE, ""),  # of radius, see KINDS
     "ridge": (DOUBLE, ""),  # λ
-    "common": (DOUBLE, ""),  # ρ where all actions share it, else NaN
-    "sigma": (
-        DOUBLE,
-        "",
-    ),  # σ as it was believed at the start, where calls are watched for more noise; else 0
-    "calls": (WHOLE, ""),  # watched
-    "surprises": (DOUBLE, ""),  # Σ (r − m)²/(σ² + s²) over them
-    "slack": (DOUBLE, ""),  # what widens points
-    "misfit": (DOUBLE, ""),  # and sets
+    "common": (DOUBLE, ""),  # ρ if all actions share it, else NaN
+    "sigma": (DOUBLE, ""),  # σ at the start if the noise of live rewards is monitored, else 0
+    "calls": (WHOLE, ""),  # monitored calls
+    "residual_sum": (DOUBLE, ""),  # Σ (r − m)²/(σ² + s²) over them
+    "point_allowance": (DOUBLE, ""),  # half-width of points
+    "misfit": (DOUBLE, ""),  # misspecification allowance of sets
     "scale": (DOUBLE, ""),  # radius_scale
     "noise": (DOUBLE, ""),  # σ
     "bias": (DOUBLE, ""),  # √λ·S_θ
     "growth": (DOUBLE, ""),  # S_x²/(λd)
     "total_growth": (DOUBLE, ""),  # S_x²/λ
-    # The rules: see choosing.Plan.
+    # The rules, see choice.RulePlan.
     "first": (WHOLE, ""),
     "second": (WHOLE, ""),
     "explore": (WHOLE, ""),
     "optimism": (DOUBLE, ""),
     "tolerance": (DOUBLE, ""),
     "limit": (DOUBLE, ""),
-    "caution": (DOUBLE, ""),
+    "covariance_factor": (DOUBLE, ""),
     "spot_check": (DOUBLE, ""),
-    "price": (DOUBLE, ""),  # c, of a call
-    "passing": (DOUBLE, ""),  # by how much a round shortens what is left
-    "left": (DOUBLE, ""),  # H, the rounds to come after this one
-    "purse": (WHOLE, ""),  # calls that may still be made
+    "price": (DOUBLE, ""),  # c, the cost of a call
+    "discount_per_round": (DOUBLE, ""),  # decrease of `rounds_left` in each round
+    "rounds_left": (DOUBLE, ""),  # H, the remaining horizon after this round
+    "calls_left": (WHOLE, ""),  # remaining call budget
 }
 
 SCRATCH: Fields = {
     "square": (DOUBLE, "dd"),
     "vectors": (DOUBLE, "3d"),
-    "trial": (DOUBLE, "2P"),  # a V that may be refused, and its inverse
-    "products": (DOUBLE, "P"),  # the products of x with itself
+    "trial": (DOUBLE, "2P"),  # a V that may be rejected, and its inverse
+    "products": (DOUBLE, "P"),  # products of x with itself
     "rough_x": (SINGLE, "d"),
     "rough_products": (SINGLE, "P"),
-    "middle": (DOUBLE, "C"),  # x·θ̂ to single precision
+    "middle": (DOUBLE, "C"),  # x·θ̂ in single precision
     "width": (DOUBLE, "C"),  # half-widths at x
-    "upper": (DOUBLE, "C"),  # no set's top at x lies above
-    "threshold": (DOUBLE, ""),  # what the log earned in this context (NaN where it was not)
-    "answer": (WHOLE, ""),  # and what it answers
-    "highest": (WHOLE, ""),  # the slot that `look` found to reach highest
-    "which": (WHOLE, ""),  # view: SETTLED or AHEAD
+    "upper": (DOUBLE, "C"),  # upper bounds on the UCB at x
+    "threshold": (DOUBLE, ""),  # logged reward in this context (NaN if the context is not in the log)
+    "answer": (WHOLE, ""),  # action to play if the log is not beaten
+    "highest": (WHOLE, ""),  # slot with the highest `upper` of the last scan
+    "which": (WHOLE, ""),  # OBSERVED_VIEW or PENDING_VIEW
 }
 
 LOOKAHEAD: Fields = {
-    # What is kept of the contexts x_j of the reservoir in one view, where calls are weighed by them; W slots, else 0.
-    "foreseen": (DOUBLE, "mW"),  # x_j·θ̂
-    "reach": (DOUBLE, "mW"),  # sqrt(x_jᵀV⁻¹x_j), rounded up
-    "hope": (DOUBLE, "W"),  # no call is worth more a round to come, in any context
-    "base": (DOUBLE, "W"),  # nor more than this and mean_j slope_j·(x_jᵀΣx)²/σ² in x
-    "slope": (DOUBLE, "Wm"),
-    "form": (DOUBLE, "WP"),  # nor more than `floor` + xᵀQx, Q packed
-    "floor": (DOUBLE, "W"),
-    "due": (DOUBLE, "W"),  # what another action's reward adds to them
-    "owed": (DOUBLE, "W"),  # and what such rewards have added since they were found
-    "reached": (WHOLE, "W"),  # the change after which `reach` was found
-    "hoped": (WHOLE, "W"),  # and `hope`, `base` and `slope`
-    "formed": (WHOLE, "W"),  # and Q
-    "looks": (WHOLE, "W"),  # how often an action was looked at closely since then
-    "ranked": (WHOLE, "W"),  # whether a slot is among those that `best` and `rival` are of
-    "best": (DOUBLE, "m"),  # the largest mean at x_j
-    "rival": (DOUBLE, "m"),  # and the largest of all others
-    "who": (WHOLE, "m"),  # whose slot has the largest
-    "runner": (WHOLE, "m"),  # and whose the next
-    "gap": (DOUBLE, "m"),  # how far an action's mean at x_j lies from mattering
-    "move": (DOUBLE, "m"),  # how far a call may move it, but for a factor
-    "former": (WHOLE, "m"),  # `who` as it was
-    "known": (WHOLE, ""),  # the number of changes that all this knows of
-    "blanks": (WHOLE, ""),  # how many untouched actions are ranked: none, one, or two for more
-    "unit": (DOUBLE, ""),  # σ that it was found with
-    "worth": (DOUBLE, ""),  # of the call that was chosen last, 0 for none
+    # The lookahead cache of one view: values at the contexts x_j of `context_sample`; W slots, or 0 without a sample.
+    "future_means": (DOUBLE, "mW"),  # x_j·θ̂
+    "future_widths": (DOUBLE, "mW"),  # sqrt(x_jᵀV⁻¹x_j), rounded up
+    # Three upper bounds on the value of a call per future round: in any context; at x, `bound_base` +
+    # mean_j bound_slope_j·(x_jᵀΣx)²/σ²; and at x, `bound_floor` + xᵀQx with Q packed.
+    "voi_bound": (DOUBLE, "W"),
+    "bound_base": (DOUBLE, "W"),
+    "bound_slope": (DOUBLE, "Wm"),
+    "bound_quadratic": (DOUBLE, "WP"),
+    "bound_floor": (DOUBLE, "W"),
+    "drift": (DOUBLE, "W"),  # increase of these bounds by the last change of other actions
+    "drift_total": (DOUBLE, "W"),  # increase since they were computed
+    "widths_at": (WHOLE, "W"),  # change at which `future_widths` was computed
+    "voi_bound_at": (WHOLE, "W"),  # the same for `voi_bound`, `bound_base` and `bound_slope`
+    "quadratic_at": (WHOLE, "W"),  # the same for Q
+    "looks": (WHOLE, "W"),  # exact evaluations of the action since then
+    "ranked": (WHOLE, "W"),  # whether the slot takes part in `best` and `rival`
+    "best": (DOUBLE, "m"),  # largest mean at x_j
+    "rival": (DOUBLE, "m"),  # second largest mean
+    "who": (WHOLE, "m"),  # slot of the largest
+    "runner": (WHOLE, "m"),  # slot of the second largest
+    "gap": (DOUBLE, "m"),  # distance of an action's mean at x_j from changing the best action
+    "move": (DOUBLE, "m"),  # |x_jᵀΣx|, how far a call can move that mean, up to a factor
+    "former": (WHOLE, "m"),  # `who` before the last change
+    "known": (WHOLE, ""),  # number of changes that the cache includes
+    "shared_ranked": (WHOLE, ""),  # shared-prior actions that are ranked: 0, 1, or 2 for more
+    "unit": (DOUBLE, ""),  # σ of the bounds
+    "worth": (DOUBLE, ""),  # of the last chosen call, 0 for none
 }
 
 KINDS = ("constant", *RADII)
 CONSTANT, DETERMINANT, TRACE, PAPER = range(len(KINDS))
 
 
-class SetsStruct(NativeTable, fields={**SETS, **SCRATCH, **LOOKAHEAD, "slot": (WHOLE, "K")}):
-    """Sets and scratch in one of the two views, `t` in the functions of this folder; `slot` is the map of its view."""
+class SetsStruct(Struct, fields={**SETS, **SCRATCH, **LOOKAHEAD, "slot": (WHOLE, "K")}):
+    """Sets and scratch buffers in one of the two views, `t` in the functions of this package; `slot` maps actions to slots."""
 
 
 class NoiseMonitor(NamedTuple):
-    """Whether live rewards are noisier than believed: the sum of (r − m)²/(σ² + s²) over `calls`.
+    """Check of the noise of live rewards against the noise that the learner assumed.
 
-    `noise` is σ as the learner started with, `believed` as it is now; `misfit` is counted in s.
+    Attributes
+    ----------
+    noise : float
+        σ at the start.
+    misfit : float
+        Misspecification allowance, part of the predictive deviation s.
+    calls : int
+        Number of live rewards.
+    total : float
+        Sum of the standardised squared residuals (r − m)²/(σ² + s²).
+    believed : float
+        σ as it is now.
     """
 
     noise: float
@@ -158,44 +166,44 @@ class NoiseMonitor(NamedTuple):
 
     @property
     def surprise(self) -> float:
-        """The mean square of standardised errors; 1 where the model is right."""
+        """Mean standardised squared residual; about 1 if the model is right."""
         return self.total / self.calls if self.calls else 1.0
 
     @property
     def inflation(self) -> float:
-        """The factor on σ."""
+        """Factor by which live rewards raised σ."""
         return self.believed / self.noise
 
 
 class ThreadScratch(threading.local):
-    """Tables over some sets, settled and ahead: every thread finds its own, with scratch that nobody else writes to."""
+    """The two views of some sets, `observed` and `pending`, with scratch buffers that only one thread uses."""
 
     def __init__(self, sets: StructArrays) -> None:
-        room = sizes(*sets.theta.shape)
-        room |= {"m": len(sets.reservoir), "W": room["C"] if len(sets.reservoir) else 0}
-        self.scratch = StructArrays(SCRATCH, room)
-        places = {**sets.places(), **self.scratch.places(), "slot": sets.settled}
-        self.settled = SetsStruct({**places, **lookahead_size(room)})
-        own = {"slot": sets.ahead, "which": np.full(1, AHEAD), "highest": np.zeros(1, WHOLE)}
-        self.ahead = SetsStruct({**places, **own, **lookahead_size(room)})
+        lengths = sizes(*sets.theta.shape)
+        lengths |= {"m": len(sets.context_sample), "W": lengths["C"] if len(sets.context_sample) else 0}
+        self.work = StructArrays(SCRATCH, lengths)
+        places = {**sets.places(), **self.work.places(), "slot": sets.observed_slot}
+        self.observed = SetsStruct({**places, **empty_lookahead(lengths)})
+        own = {"slot": sets.pending_slot, "which": np.full(1, PENDING_VIEW), "highest": np.zeros(1, WHOLE)}
+        self.pending = SetsStruct({**places, **own, **empty_lookahead(lengths)})
 
 
-def lookahead_size(room: dict[str, int]) -> dict[str, np.ndarray]:
-    """Foresight that knows of nothing yet."""
-    fresh = StructArrays(LOOKAHEAD, room)
-    fresh.known = -1
-    for name in ("reached", "formed"):
-        fresh.arrays[name][:] = -1
-    return fresh.places()
+def empty_lookahead(lengths: dict[str, int]) -> dict[str, np.ndarray]:
+    """A lookahead cache without content."""
+    cache = StructArrays(LOOKAHEAD, lengths)
+    cache.known = -1
+    for name in ("widths_at", "quadratic_at"):
+        cache.arrays[name][:] = -1
+    return cache.places()
 
 
 def sizes(slots: int, d: int, **more: int) -> dict[str, int]:
-    """What the letters of the shapes stand for."""
+    """The length of each letter in the shapes."""
     return {"C": slots, "d": d, "E": d + 3, "P": packed_size(d), **more}
 
 
 def packed_size(d: int) -> int:
-    """Numbers in a packed matrix, filled up with zeros to whole groups of eight."""
+    """Length of a packed matrix, padded to a multiple of eight."""
     return -(-d * (d + 1) // 2 // 8) * 8
 
 
@@ -205,22 +213,21 @@ def allocate(
     d: int,
     *,
     bounded: bool,
-    quick: bool,
+    inverse32: bool,
     retired: bool = False,
     contexts: int = 0,
 ) -> StructArrays:
-    """Sets for so many actions and slots, zero; with the arrays that bounds are read from, or without; `contexts` of a
-    reservoir."""
-    rough = {"B": slots if bounded else 0, "Q": slots if quick else 0, "R": n_actions if retired else 0}
+    """Zeroed sets; the single-precision arrays have length 0 unless `bounded` and `inverse32`."""
+    rough = {"B": slots if bounded else 0, "Q": slots if inverse32 else 0, "R": n_actions if retired else 0}
     return StructArrays(SETS, sizes(slots, d, K=n_actions, m=contexts, **rough))
 
 
 def grown(sets: StructArrays, *, slots: int = 0, actions: int = 0, retired: bool = False) -> StructArrays:
-    """The same sets in arrays with so many more slots and actions, or with a mask of those that are not retired."""
-    (room, d), k = sets.theta.shape, len(sets.settled) + actions
-    flags = {"bounded": len(sets.near) > 0, "quick": len(sets.quick) > 0}
-    masked, contexts = retired or len(sets.everyone) > 0, len(sets.reservoir)
-    larger = allocate(k, room + slots, d, **flags, retired=masked, contexts=contexts)
-    larger.everyone[:] = True
+    """A copy with room for more slots and actions, or with a mask of active actions."""
+    (capacity, d), k = sets.theta.shape, len(sets.observed_slot) + actions
+    flags = {"bounded": len(sets.bounds32) > 0, "inverse32": len(sets.inverse32) > 0}
+    masked, contexts = retired or len(sets.active) > 0, len(sets.context_sample)
+    larger = allocate(k, capacity + slots, d, **flags, retired=masked, contexts=contexts)
+    larger.active[:] = True
     larger.take(sets)
     return larger

@@ -10,32 +10,34 @@ from sparing.native.compile import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import add_both, invert, times
 from sparing.online.engine.random_stream import splitmix64
-from sparing.online.engine.state import AHEAD, DETERMINANT, PAPER, SETTLED, TRACE, SetsStruct
+from sparing.online.engine.state import DETERMINANT, OBSERVED_VIEW, PAPER, PENDING_VIEW, TRACE, SetsStruct
 
 determinant, trace = compiled(confidence.determinant), compiled(confidence.trace)
 paper = compiled(confidence.paper)
 
 REFACTOR, SHRINK = 256, 64.0
-"""An inverse is computed afresh after so many live rows, or once an entry of its diagonal has fallen by such a
-factor: a rank-one update subtracts, and what is left carries the rounding of what was there before."""
+"""An inverse is recomputed after this many live rows, or once an entry of its diagonal has fallen by this factor: a
+rank-one update subtracts, and the difference carries the rounding of the larger number.
+"""
 
 CONDITION = 1e11
-"""The largest Σ_j V_jj·(V⁻¹)_jj, a condition number that does not depend on the features' units, up to which a set
-is kept: rounding is then below `EXACT`. A row that would go beyond is refused."""
+"""Largest Σ_j V_jj·(V⁻¹)_jj, a condition number that does not depend on the features' units, of any set. Rounding is then
+below `EXACT`. A row that would exceed it is refused.
+"""
 
 EXACT = 1e-4
-"""What every half-width is exact to, as a share of itself, and every mean, as a share of sqrt(xᵀV⁻¹x)·sqrt(Σr²)."""
+"""Relative error of every half-width; error of every mean as a share of sqrt(xᵀV⁻¹x)·sqrt(Σr²)."""
 
-SURPRISING = 3.09
+NOISE_QUANTILE = 3.09
 """Normal quantile (99.9 %) beyond which the noise of live rewards is not chance."""
 
 LOOSE = 1e-3
-"""No state that a learner can be in is farther from its own V and b than this, in the same units."""
+"""No state that a learner can reach differs from its own V and b by more than this, in the same units."""
 
 
 @compiled
 def set_radius(t: SetsStruct, slot: int) -> None:
-    """Bring ρ up to date after a row entered this slot."""
+    """Recompute ρ after a row entered this slot."""
     d = t.theta.shape[1]
     if t.kind == DETERMINANT:
         t.radius[slot] = t.scale * determinant(t.log_det[slot], t.noise, t.bias, t.log_delta[slot])
@@ -48,7 +50,7 @@ def set_radius(t: SetsStruct, slot: int) -> None:
 
 @compiled
 def factor(t: SetsStruct, slot: int, limit: float) -> bool:
-    """V⁻¹, θ̂ and log det V from V and b alone; False, and nothing changed, where V's condition is above the limit."""
+    """V⁻¹, θ̂ and log det V from V and b alone; False, and no change, if V's condition exceeds the limit."""
     inverse, ridge = t.trial[1], t.ridge
     log_det = invert(t.gram[slot], inverse, t.square, ridge)
     if math.isnan(log_det) or not condition(t.gram[slot], inverse, t.theta.shape[1]) <= limit:
@@ -59,26 +61,26 @@ def factor(t: SetsStruct, slot: int, limit: float) -> bool:
 
 @compiled
 def renew(t: SetsStruct, slot: int, inverse: np.ndarray, log_det: float) -> None:
-    """Take a V⁻¹ that was computed afresh, and what follows from it."""
+    """Store a recomputed V⁻¹ and what follows from it."""
     own = t.inverse[slot]
     for i in range(len(own)):
         own[i] = inverse[i]
     times(own, t.response[slot], t.theta[slot])
-    t.log_det[slot], t.shrunk[slot] = log_det, 1.0
+    t.log_det[slot], t.rounding_growth[slot] = log_det, 1.0
     t.fresh[slot] = t.logged[slot] + t.live[slot] + 1  # the bound must be found again
     note_change(t, slot)
 
 
 @compiled
 def note_change(t: SetsStruct, slot: int) -> None:
-    """Let those who keep something of a slot know that it is another."""
+    """Number the change of a slot, for caches."""
     t.changes += 1
     t.changed[slot] = t.changes
 
 
 @compiled
 def condition(gram: np.ndarray, inverse: np.ndarray, d: int) -> float:
-    """Σ_j V_jj·(V⁻¹)_jj of packed matrices; d at least."""
+    """Σ_j V_jj·(V⁻¹)_jj of packed matrices; at least d."""
     total, k = 0.0, 0
     for i in range(d):
         total += gram[k] * inverse[k]
@@ -88,7 +90,7 @@ def condition(gram: np.ndarray, inverse: np.ndarray, d: int) -> float:
 
 @compiled
 def factor_all(t: SetsStruct) -> int:
-    """Compute all that follows from the state, bounds apart; the slot whose V is too ill-conditioned, or −1."""
+    """Compute everything that follows from the state except bounds; the ill-conditioned slot, or −1."""
     for slot in range(t.used):
         if not t.frozen[slot] and not factor(t, slot, CONDITION):
             return slot
@@ -107,7 +109,7 @@ def fits(t: SetsStruct, slot: int, x: np.ndarray) -> bool:
 
 @compiled
 def bound_after(t: SetsStruct, slot: int, x: np.ndarray) -> float:
-    """A number that the condition of V + xxᵀ does not exceed: V⁻¹ only falls."""
+    """An upper bound on the condition of V + xxᵀ: V⁻¹ only falls."""
     d, total, k = len(x), 0.0, 0
     gram, inverse = t.gram[slot], t.inverse[slot]
     for i in range(d):
@@ -118,7 +120,7 @@ def bound_after(t: SetsStruct, slot: int, x: np.ndarray) -> float:
 
 @compiled
 def trial_update(t: SetsStruct, slot: int, x: np.ndarray) -> float:
-    """Write V + xxᵀ and its inverse to `trial`; its log det, NaN beyond CONDITION."""
+    """Write V + xxᵀ and its inverse to `trial`; return its log det, NaN beyond CONDITION."""
     d, k = len(x), 0
     trial, inverse, gram = t.trial[0], t.trial[1], t.gram[slot]
     for i in range(d):
@@ -131,7 +133,7 @@ def trial_update(t: SetsStruct, slot: int, x: np.ndarray) -> float:
 
 @compiled
 def shrinking(inverse: np.ndarray, y: np.ndarray, square: float) -> float:
-    """The largest factor by which V⁻¹ − yyᵀ/(1 + square) lowers an entry of the diagonal; infinite if to nothing."""
+    """The largest factor by which V⁻¹ − yyᵀ/(1 + square) lowers an entry of the diagonal; infinite if to 0."""
     d, k, most = len(y), 0, 1.0
     for i in range(d):
         left = inverse[k] - y[i] * y[i] / (1.0 + square)
@@ -149,22 +151,22 @@ def add_row(t: SetsStruct, slot: int, x: np.ndarray, reward: float) -> None:
     response, theta = t.response[slot], t.theta[slot]
     times(inverse, x, y)
     square = max(dot(x, y), 0.0)
-    shrunk = t.shrunk[slot] * shrinking(inverse, y, square)
+    growth = t.rounding_growth[slot] * shrinking(inverse, y, square)
     live = t.live[slot] + 1
     log_det = math.nan
-    if live % REFACTOR == 0 or not shrunk <= SHRINK:
+    if live % REFACTOR == 0 or not growth <= SHRINK:
         log_det = trial_update(t, slot, x)
     for i in range(d):
         response[i] += reward * x[i]
     t.live[slot] = live
     t.fresh[slot] += 1
     if math.isnan(log_det):
-        surprise = (reward - dot(theta, x)) / (1.0 + square)
+        residual = (reward - dot(theta, x)) / (1.0 + square)
         add_both(gram, x, inverse, y, -1.0 / (1.0 + square))
         for i in range(d):
-            theta[i] += surprise * y[i]
+            theta[i] += residual * y[i]
         t.log_det[slot] += math.log1p(square)
-        t.shrunk[slot] = shrunk
+        t.rounding_growth[slot] = growth
     else:
         trial = t.trial
         for i in range(len(gram)):
@@ -189,22 +191,22 @@ def predict(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
 
 @compiled
 def monitor_residual(t: SetsStruct, reward: float, mean: float, width: float) -> None:
-    """Take in one call, as it was predicted before its reward was learnt, and raise σ where calls are too noisy.
+    """Add one call, as predicted before its reward was learnt, and raise σ if the calls are too noisy.
 
-    The mean of (r − m)²/(σ² + s²) is 1 where the model is right; σ grows by its root once it exceeds 1 significantly
+    The mean of (r − m)²/(σ² + s²) is 1 if the model is right; σ grows by its root once it significantly exceeds 1
     (χ², Wilson–Hilferty).
     """
     variance = t.sigma * t.sigma * (1 + width * width) + t.misfit * t.misfit
     t.calls += 1
-    t.surprises += (reward - mean) * (reward - mean) / variance
-    surprise, spread = t.surprises / t.calls, 2 / (9 * t.calls)
-    root = 1 - spread + SURPRISING * math.sqrt(spread)
-    t.common = t.sigma * (math.sqrt(surprise) if surprise > root * root * root else 1.0)
+    t.residual_sum += (reward - mean) * (reward - mean) / variance
+    mean_square, spread = t.residual_sum / t.calls, 2 / (9 * t.calls)
+    root = 1 - spread + NOISE_QUANTILE * math.sqrt(spread)
+    t.common = t.sigma * (math.sqrt(mean_square) if mean_square > root * root * root else 1.0)
 
 
 @compiled
 def inconsistent_slot(t: SetsStruct) -> bool:
-    """Whether some slot's V⁻¹, θ̂ or log det is farther from what V and b say than rounding explains."""
+    """Whether V⁻¹, θ̂ or log det of some slot differs from V and b by more than rounding."""
     d, ridge = t.theta.shape[1], t.ridge
     fresh, theta = t.trial[1], t.vectors[0]
     for slot in range(t.used):
@@ -232,41 +234,41 @@ def inconsistent_slot(t: SetsStruct) -> bool:
 
 
 REFUSED, FULL = -1, -2
-"""In the place of a slot: the row could not be learnt exactly, and there is no slot left for an untouched action."""
+"""In place of a slot: the row cannot be learnt exactly; no slot is left for another action."""
 
 MAX_SAFE_PREDICTION = 1e6
-"""How many times larger than the rewards seen a prediction may be for b to keep its digits when it is taken out."""
+"""Largest ratio of a prediction to the rewards seen for b to keep its digits when the prediction is removed."""
 
-BLANK: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
+SHARED_SLOT: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
 
 
 @compiled
 def copy_slot(t: SetsStruct, source: int, slot: int, action: int) -> None:
-    """Let a slot begin as another one stands."""
+    """Copy a slot."""
     for i in range(t.theta.shape[1]):
         t.theta[slot, i] = t.theta[source, i]
         t.response[slot, i] = t.response[source, i]
     for i in range(t.gram.shape[1]):
         t.gram[slot, i] = t.gram[source, i]
         t.inverse[slot, i] = t.inverse[source, i]
-    t.log_det[slot], t.shrunk[slot] = t.log_det[source], t.shrunk[source]
-    t.radius[slot], t.root[slot] = t.radius[source], t.root[source]
+    t.log_det[slot], t.rounding_growth[slot] = t.log_det[source], t.rounding_growth[source]
+    t.radius[slot], t.metric_factor[slot] = t.radius[source], t.metric_factor[source]
     t.logged[slot], t.live[slot] = t.logged[source], t.live[source]
     t.squares[slot], t.log_delta[slot] = t.squares[source], t.log_delta[source]
     t.fresh[slot] = t.fresh[source]
-    t.frozen[slot] = t.waiting[slot] = t.hidden[slot] = 0
+    t.frozen[slot] = t.waiting[slot] = t.view_mask[slot] = 0
     t.action[slot] = action
     note_change(t, slot)
 
 
 @compiled
 def allocate_slot(t: SetsStruct) -> int:
-    """A slot that nobody uses. There must be room."""
-    hidden = t.hidden
+    """A free slot; there must be room."""
+    view_mask = t.view_mask
     if t.free > 0:
         t.free -= 1
         for slot in range(1, t.used):
-            if hidden[slot] == 3:
+            if view_mask[slot] == 3:
                 return slot
     t.used += 1
     return t.used - 1
@@ -274,7 +276,7 @@ def allocate_slot(t: SetsStruct) -> int:
 
 @compiled
 def first_shared_prior(t: SetsStruct, slots: np.ndarray, place: int) -> int:
-    """The first place of the order, from `place` on, whose action is untouched in a view; K if there is none."""
+    """First position of the order, from `place` on, whose action shares slot 0 in a view; K if there is none."""
     order = t.order
     while place < len(order) and slots[order[place]] != 0:
         place += 1
@@ -283,26 +285,26 @@ def first_shared_prior(t: SetsStruct, slots: np.ndarray, place: int) -> int:
 
 @compiled
 def give_own_slot(t: SetsStruct, action: int) -> int:
-    """Give an action a slot of its own in the settled view, as slot 0 has it. There must be room."""
+    """Give an action its own slot in the observed view, a copy of slot 0. There must be room."""
     slot = allocate_slot(t)
-    copy_slot(t, BLANK, slot, action)
-    settled, ahead = t.settled, t.ahead
-    settled[action] = slot
-    t.touched[SETTLED] += 1
-    t.next[SETTLED] = first_shared_prior(t, settled, t.next[SETTLED])
-    if ahead[action] == 0:
-        ahead[action] = slot
-        t.touched[AHEAD] += 1
-        t.next[AHEAD] = first_shared_prior(t, ahead, t.next[AHEAD])
+    copy_slot(t, SHARED_SLOT, slot, action)
+    observed, pending = t.observed_slot, t.pending_slot
+    observed[action] = slot
+    t.touched[OBSERVED_VIEW] += 1
+    t.next[OBSERVED_VIEW] = first_shared_prior(t, observed, t.next[OBSERVED_VIEW])
+    if pending[action] == 0:
+        pending[action] = slot
+        t.touched[PENDING_VIEW] += 1
+        t.next[PENDING_VIEW] = first_shared_prior(t, pending, t.next[PENDING_VIEW])
     else:
-        t.hidden[slot] = 2
+        t.view_mask[slot] = 2
     return slot
 
 
 @compiled
 def add_observation(t: SetsStruct, action: int, x: np.ndarray, reward: float) -> int:
-    """Add one row to an action's settled set, bounds apart; its slot, or REFUSED, or FULL where one is needed."""
-    slot = t.settled[action]
+    """Add one row to an action's observed set, without bounds; its slot, or REFUSED, or FULL if no slot is left."""
+    slot = t.observed_slot[action]
     if t.frozen[slot]:
         return slot  # a point is never learnt further
     if not fits(t, slot, x):
@@ -326,78 +328,78 @@ def add_observation(t: SetsStruct, action: int, x: np.ndarray, reward: float) ->
 
 @compiled
 def open_call(t: SetsStruct, action: int, x: np.ndarray) -> float:
-    """Count an open call in the view ahead, with what it predicts as its reward, which is returned.
+    """Add a call to the pending view with its prediction as the reward; return the prediction.
 
-    NaN, and nothing changed, where the row would be refused. There must be room for a twin.
+    NaN, and no change, if the row would be refused. There must be room for a pending copy.
     """
-    source, slot = t.settled[action], t.ahead[action]
+    source, slot = t.observed_slot[action], t.pending_slot[action]
     if not t.frozen[source] and not (fits(t, slot, x) and (slot == source or fits(t, source, x))):
         return math.nan
     predicted = dot(t.theta[slot], x)
-    reopen(t, action, x, predicted)
+    add_imputed(t, action, x, predicted)
     return predicted
 
 
 @compiled
-def reopen(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> None:
-    """Count an open call that predicted so much in the view ahead, in a twin that is made where there is none."""
-    settled, ahead = t.settled, t.ahead
-    source, slot = settled[action], ahead[action]
+def add_imputed(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> None:
+    """Add a call with a given prediction to the pending copy, which is made if there is none."""
+    observed, pending = t.observed_slot, t.pending_slot
+    source, slot = observed[action], pending[action]
     if t.frozen[source]:
         return
     if slot == source:
         slot = allocate_slot(t)
         copy_slot(t, source, slot, action)
-        t.hidden[slot] = 1
-        t.twins += 1
-        ahead[action] = slot
+        t.view_mask[slot] = 1
+        t.pending_copies += 1
+        pending[action] = slot
         if source == 0:
-            t.touched[AHEAD] += 1
-            t.next[AHEAD] = first_shared_prior(t, ahead, t.next[AHEAD])
+            t.touched[PENDING_VIEW] += 1
+            t.next[PENDING_VIEW] = first_shared_prior(t, pending, t.next[PENDING_VIEW])
         else:
-            t.hidden[source] = 2
+            t.view_mask[source] = 2
     t.waiting[slot] += 1
     add_row(t, slot, x, predicted)
 
 
 @compiled
 def close(t: SetsStruct, action: int) -> bool:
-    """One open call less; whether others keep the action's twin alive. A point has none."""
-    settled, ahead = t.settled, t.ahead
-    source, slot = settled[action], ahead[action]
+    """Count one pending call less; whether others keep the action's pending copy. A point has no copy."""
+    observed, pending = t.observed_slot, t.pending_slot
+    source, slot = observed[action], pending[action]
     if slot == source:
         return False
     t.waiting[slot] -= 1
     if t.waiting[slot] > 0:
         return True
-    t.hidden[slot] = 3
+    t.view_mask[slot] = 3
     t.free += 1
-    t.twins -= 1
+    t.pending_copies -= 1
     t.changes += 1
-    ahead[action] = source
+    pending[action] = source
     if source == 0:
-        t.touched[AHEAD] -= 1
-        t.next[AHEAD] = min(t.next[AHEAD], t.priority[action])
+        t.touched[PENDING_VIEW] -= 1
+        t.next[PENDING_VIEW] = min(t.next[PENDING_VIEW], t.priority[action])
     else:
-        t.hidden[source] = 0
+        t.view_mask[source] = 0
     return False
 
 
 @compiled
 def prediction_is_safe(t: SetsStruct, action: int, predicted: float, reward: float) -> bool:
-    """Whether a prediction is not so far beyond all rewards that taking it out of b would leave its rounding only."""
-    slot = t.settled[action]
+    """Whether a prediction can be removed from b without leaving only its rounding."""
+    slot = t.observed_slot[action]
     explained = dot(t.theta[slot], t.response[slot])
     return abs(predicted) <= MAX_SAFE_PREDICTION * (abs(reward) + math.sqrt(max(explained, 0.0)))
 
 
 @compiled
 def replace_imputed(t: SetsStruct, action: int, x: np.ndarray, reward: float, predicted: float) -> bool:
-    """Put the reward of an open call, which the settled set has learnt, in the place of its prediction.
+    """Replace the prediction of a pending call by its reward, which the observed set has learnt.
 
-    False, and nothing changed, where that would not be exact: then the twin must be made anew from the calls left.
+    False, and no change, if that would not be exact: the pending copy must then be rebuilt from the remaining calls.
     """
-    slot, y = t.ahead[action], t.vectors[0]
+    slot, y = t.pending_slot[action], t.vectors[0]
     if t.waiting[slot] > 1 and not prediction_is_safe(t, action, predicted, reward):
         return False
     if close(t, action):
@@ -411,12 +413,12 @@ def replace_imputed(t: SetsStruct, action: int, x: np.ndarray, reward: float, pr
 
 @compiled
 def remove_imputed(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> bool:
-    """Take an open call out of the view ahead again.
+    """Remove a pending call from the pending view.
 
-    False, and nothing changed, where V − xxᵀ would be left with the rounding of a much larger V, or b likewise: then
-    the twin must be made anew from the calls that are left.
+    False, and no change, if V − xxᵀ or b would be left with the rounding of much larger numbers: the pending copy must then
+    be rebuilt from the remaining calls.
     """
-    slot, k, d = t.ahead[action], 0, len(x)
+    slot, k, d = t.pending_slot[action], 0, len(x)
     gram, response = t.gram[slot], t.response[slot]
     if t.waiting[slot] > 1:
         if not prediction_is_safe(t, action, predicted, 0.0):
@@ -440,8 +442,8 @@ def remove_imputed(t: SetsStruct, action: int, x: np.ndarray, predicted: float) 
 
 @compiled
 def drop(t: SetsStruct, action: int) -> None:
-    """Give up an action's twin, however many calls it counts."""
-    slot = t.ahead[action]
-    if slot != t.settled[action]:
+    """Remove an action's pending copy with all its calls."""
+    slot = t.pending_slot[action]
+    if slot != t.observed_slot[action]:
         t.waiting[slot] = 1
         close(t, action)

@@ -13,8 +13,8 @@ from sparing.online.engine.state import SetsStruct
 SMALLEST = 1e-300
 """Added to a deviation that may be 0."""
 
-ROOM, CRAMPED = 1.02, 0.95
-"""Bounds are found for a σ so much above the one that grows, and hold while it is no less than the second part of that."""
+SIGMA_MARGIN, SIGMA_SLACK = 1.02, 0.95
+"""Bounds are computed for a σ this much above a growing one, and hold while σ is at least the second share of that."""
 
 ROUGHLY = 1.0 + 1e-6
 """Covers the rounding of the sums behind a bound."""
@@ -22,19 +22,19 @@ ROUGHLY = 1.0 + 1e-6
 
 @compiled
 def sync_cache(t: SetsStruct) -> None:
-    """Bring what is foreseen up to what was learnt since: means at every x_j, the best two of them, and all bounds."""
-    fresh, blanks = t.known < 0, min(shared_prior_actions(t), 2)
-    anew = fresh or blanks != t.blanks or t.changed[0] > t.known
+    """Update the lookahead cache: means at every x_j, the best two of them, and all bounds."""
+    fresh, n_shared = t.known < 0, min(shared_prior_actions(t), 2)
+    anew = fresh or n_shared != t.shared_ranked or t.changed[0] > t.known
     rescaled = rescale(t)
     for j in range(len(t.best)):
         t.gap[j], t.move[j], t.former[j] = t.best[j], t.rival[j], t.who[j]
     for slot in range(t.used):
         if fresh or t.changed[slot] > t.known:
-            for j in range(len(t.reservoir)):
-                t.foreseen[j, slot] = dot(t.theta[slot], t.reservoir[j])
+            for j in range(len(t.context_sample)):
+                t.future_means[j, slot] = dot(t.theta[slot], t.context_sample[j])
         if fresh or rescaled or t.changed[slot] > t.known:
             forget(t, slot)
-    t.blanks = blanks
+    t.shared_ranked = n_shared
     for slot in range(1, t.used):
         seen = in_view(t, slot)
         if not anew and (seen != t.ranked[slot] or (seen and t.changed[slot] > t.known)):
@@ -50,36 +50,36 @@ def sync_cache(t: SetsStruct) -> None:
 
 @compiled
 def rescale(t: SetsStruct) -> bool:
-    """Let bounds hold for σ as it is now; whether those before do not. What grows with every reward gets some room."""
-    if t.unit * CRAMPED <= t.common <= t.unit:
+    """Make bounds hold for the present σ; whether the previous ones do not. A growing σ gets a margin."""
+    if t.unit * SIGMA_SLACK <= t.common <= t.unit:
         return False
-    t.unit = t.common if t.common == t.sigma or t.sigma == 0.0 else ROOM * t.common
+    t.unit = t.common if t.common == t.sigma or t.sigma == 0.0 else SIGMA_MARGIN * t.common
     return True
 
 
 @compiled
 def shared_prior_actions(t: SetsStruct) -> int:
-    """How many actions share slot 0, retired ones apart."""
-    if len(t.everyone) == 0:
+    """Number of active actions that share slot 0."""
+    if len(t.active) == 0:
         return len(t.slot) - t.touched[t.which]
     many = 0
     for action in range(len(t.slot)):
-        many += t.slot[action] == 0 and t.everyone[action]
+        many += t.slot[action] == 0 and t.active[action]
     return many
 
 
 @compiled
 def in_view(t: SetsStruct, slot: int) -> bool:
     """Whether a slot's action may be played in this view."""
-    return not t.hidden[slot] & (1 + t.which) and (len(t.everyone) == 0 or t.everyone[t.action[slot]])
+    return not t.view_mask[slot] & (1 + t.which) and (len(t.active) == 0 or t.active[t.action[slot]])
 
 
 @compiled
 def rank(t: SetsStruct, j: int) -> None:
     """Find the best two means at x_j among all actions."""
-    means = t.foreseen[j]
-    best = means[0] if t.blanks > 0 else -math.inf
-    rival = means[0] if t.blanks > 1 else -math.inf
+    means = t.future_means[j]
+    best = means[0] if t.shared_ranked > 0 else -math.inf
+    rival = means[0] if t.shared_ranked > 1 else -math.inf
     who = runner = 0
     for slot in range(1, t.used):
         if means[slot] > rival and in_view(t, slot):
@@ -92,10 +92,10 @@ def rank(t: SetsStruct, j: int) -> None:
 
 @compiled
 def place(t: SetsStruct, slot: int, seen: bool) -> None:
-    """Put a slot's new means among the best two of every x_j; where it falls behind, the others are looked at again."""
+    """Insert a slot's new means into the best two of every x_j; rank again if it was one of them and falls behind."""
     best, rival, who, runner = t.best, t.rival, t.who, t.runner
     for j in range(len(best)):
-        mine = t.foreseen[j, slot] if seen else -math.inf
+        mine = t.future_means[j, slot] if seen else -math.inf
         if who[j] == slot and mine >= rival[j]:
             best[j] = mine
         elif runner[j] == slot and rival[j] <= mine <= best[j]:
@@ -110,9 +110,9 @@ def place(t: SetsStruct, slot: int, seen: bool) -> None:
 
 @compiled
 def gap_change_bound(before: float, gap: float, s: float) -> float:
-    """No less than ψ(gap, s) − ψ(before, s): where the gap closes, ψ grows at most at the rate Φ(−gap/s) ≤ exp(−u²/2)/2, u = gap/s.
+    """An upper bound on ψ(gap, s) − ψ(before, s): as the gap closes, ψ grows at rate at most Φ(−gap/s) ≤ exp(−u²/2)/2, u = gap/s.
 
-    As (1 + y/16)¹⁶ ≤ exp(y), no exponential is needed, and many can be found side by side.
+    (1 + y/16)¹⁶ ≤ exp(y) avoids the exponential, so that the loop vectorises.
     """
     u = gap / (s + SMALLEST)
     root = 1.0 + u * u / 32.0
@@ -124,75 +124,75 @@ def gap_change_bound(before: float, gap: float, s: float) -> float:
 
 @compiled
 def accumulate_drift(t: SetsStruct) -> None:
-    """Raise every bound by what the best two means have moved: ψ(g', s) ≤ ψ(g, s) + (g − g')·Φ(−g'/s) for g' < g.
+    """Raise every bound by the movement of the best two means: ψ(g', s) ≤ ψ(g, s) + (g − g')·Φ(−g'/s) for g' < g.
 
-    `gap`, `move` and `former` must hold `best`, `rival` and `who` as they were.
+    `gap`, `move` and `former` must hold the previous `best`, `rival` and `who`.
     """
-    m, many, due, used = len(t.best), 0, t.due, t.used
+    m, many, drift, used = len(t.best), 0, t.drift, t.used
     for slot in range(used):
-        due[slot] = 0.0
+        drift[slot] = 0.0
     for j in range(m):
         best, rival, who, former = t.best[j], t.rival[j], t.who[j], t.former[j]
         if best == t.gap[j] and rival == t.move[j] and who == former:
             continue
         many += 1
-        means, reach, unit, before = t.foreseen[j], t.reach[j], t.unit, t.gap[j]
-        mine, theirs = due[who], due[former]
+        means, reach, unit, before = t.future_means[j], t.future_widths[j], t.unit, t.gap[j]
+        mine, theirs = drift[who], drift[former]
         for slot in range(used):
-            due[slot] += gap_change_bound(
+            drift[slot] += gap_change_bound(
                 abs(before - means[slot]), abs(best - means[slot]), unit * reach[slot]
             )
         for slot, so_far in ((who, mine), (former, theirs)):
             was = abs((t.move[j] if slot == former else before) - means[slot])
             gap = abs((rival if slot == who else best) - means[slot])
-            due[slot] = so_far + gap_change_bound(was, gap, unit * reach[slot])
+            drift[slot] = so_far + gap_change_bound(was, gap, unit * reach[slot])
     if many == 0:
         return
     for slot in range(used):
-        more = ROUGHLY * due[slot] / m
+        more = ROUGHLY * drift[slot] / m
         if more < math.inf:
-            t.hope[slot] += more
-            t.base[slot] += more
-            t.floor[slot] += more
-            t.owed[slot] += more
+            t.voi_bound[slot] += more
+            t.bound_base[slot] += more
+            t.bound_floor[slot] += more
+            t.drift_total[slot] += more
         else:
             forget(t, slot)  # somebody is alone, or was
 
 
 @compiled
 def forget(t: SetsStruct, slot: int) -> None:
-    """What bounded the worth of an action does not any more."""
-    t.hope[slot], t.hoped[slot], t.formed[slot], t.looks[slot] = math.inf, -1, -1, 0
+    """Drop the bounds on the value of an action."""
+    t.voi_bound[slot], t.voi_bound_at[slot], t.quadratic_at[slot], t.looks[slot] = math.inf, -1, -1, 0
 
 
-AHEAD = 128
-"""The most calls like this one that are looked ahead to; of one alone a noisy reward tells next to nothing."""
+MAX_LOOKAHEAD_CALLS = 128
+"""Largest number of equal calls that are considered together; a single noisy reward is worth next to nothing."""
 
 FAR = 38.0
 """Deviations beyond which a normal tail is 0 in double precision."""
 
 DISTANT, UNHEARD = 8.0, 1e-16
-"""ψ(g, s)/s is below the second beyond so many deviations."""
+"""ψ(g, s)/s is below the second number beyond this many deviations."""
 
 STEEPEST = 0.6120
 """u that maximises u·(φ(u) − u·Φ(−u)): there a line through 0 touches ψ as a function of s²."""
 
 BLURRED = 1.0 + 1e-4
-"""Half-widths are exact to this factor at least (learning.EXACT)."""
+"""Half-widths are exact to this factor at least (updates.EXACT)."""
 
 PATIENCE = 16
-"""Looks at an action after which a form pays: finding it costs as much as so many."""
+"""Evaluations of an action after which a quadratic bound pays for its computation."""
 
 LASTING = 4
-"""Looks at an action after which bounds that were found before the last change are found anew."""
+"""Evaluations of an action after which bounds from before the last change are recomputed."""
 
 SLIGHT = 1e-4
-"""Share of a form below which a context is not looked at closely."""
+"""Share of a form below which a context is not evaluated closely."""
 
 
 @compiled
 def knowledge_gradient(gap: float, s: float) -> float:
-    """E[(s·Z − gap)⁺] = s·φ(u) − gap·Φ(−u), u = gap/s: what learning a value of deviation s is worth, `gap` from mattering."""
+    """E[(s·Z − gap)⁺] = s·φ(u) − gap·Φ(−u), u = gap/s: the value of learning a mean of deviation s."""
     if not s * FAR > gap:
         return 0.0
     u = gap / s
@@ -202,7 +202,7 @@ def knowledge_gradient(gap: float, s: float) -> float:
 
 @compiled
 def knowledge_gradient_bound(gap: float, s: float) -> float:
-    """No less than ψ, without a tail: φ(u) − u·Φ(−u) ≤ φ(u)/(1 + u²)."""
+    """An upper bound on ψ without a tail: φ(u) − u·Φ(−u) ≤ φ(u)/(1 + u²)."""
     if gap > DISTANT * s:
         return UNHEARD * s
     u = gap / s
@@ -211,42 +211,43 @@ def knowledge_gradient_bound(gap: float, s: float) -> float:
 
 @compiled
 def stale(t: SetsStruct, slot: int, enough: float) -> bool:
-    """Whether what bounds an action's worth is best found anew: it may rule the action out, or was of no use for a while."""
-    if t.hoped[slot] < 0 or t.hoped[slot] == t.known:
-        return t.hoped[slot] < 0
-    return t.looks[slot] % LASTING == 0 or t.left * (t.hope[slot] - t.owed[slot]) <= enough
+    """Whether the bounds of an action should be recomputed: they may exclude it, or have not helped for a while."""
+    if t.voi_bound_at[slot] < 0 or t.voi_bound_at[slot] == t.known:
+        return t.voi_bound_at[slot] < 0
+    return t.looks[slot] % LASTING == 0 or t.rounds_left * (t.voi_bound[slot] - t.drift_total[slot]) <= enough
 
 
 @compiled
 def find_gaps(t: SetsStruct, slot: int) -> None:
-    """Write `gap`: how far an action's mean at each x_j lies from that of the best other one."""
-    best, rival, who, gap, means = t.best, t.rival, t.who, t.gap, t.foreseen
+    """Write `gap`: distance of an action's mean at each x_j from that of the best other action."""
+    best, rival, who, gap, means = t.best, t.rival, t.who, t.gap, t.future_means
     for j in range(len(gap)):
         gap[j] = abs((rival[j] if who[j] == slot else best[j]) - means[j, slot])
 
 
 @compiled
 def context_widths(t: SetsStruct, slot: int) -> float:
-    """Write `reach`, sqrt(x_jᵀV⁻¹x_j), where the slot has changed; its root mean square."""
-    rows, reach, z, total = t.reservoir, t.reach, t.vectors[0], 0.0
+    """Write `future_widths`, sqrt(x_jᵀV⁻¹x_j), if the slot has changed; return their root mean square."""
+    rows, reach, z, total = t.context_sample, t.future_widths, t.vectors[0], 0.0
     for j in range(len(reach)):
-        if t.reached[slot] < t.changed[slot]:
+        if t.widths_at[slot] < t.changed[slot]:
             times(t.inverse[slot], rows[j], z)
             reach[j, slot] = BLURRED * math.sqrt(max(dot(z, rows[j]), 0.0))
         total += reach[j, slot] * reach[j, slot]
-    t.reached[slot] = t.known
+    t.widths_at[slot] = t.known
     return math.sqrt(total / len(reach))
 
 
 @compiled
 def global_voi_bound(t: SetsStruct, slot: int) -> float:
-    """Bound what calls on an action can be worth a round: `hope` in any context, and `base` + mean_j slope_j·(x_jᵀΣx)²/σ² in one.
+    """Bound the value of calls on an action per future round: `voi_bound` in any context, and `bound_base` +
+    mean_j bound_slope_j·(x_jᵀΣx)²/σ² at x.
 
-    mean_j ψ(g_j, s_j) with s_j = σ·sqrt(x_jᵀV⁻¹x_j), all that there is to learn, bounds it; and ψ(g, s) ≤ start + slope·s²:
-    a chord where s stays below g/u*, else a tangent at about what one call moves. As s_j(n)² ≤ n·(x_jᵀΣx)²/σ², that bounds
+    mean_j ψ(g_j, s_j) with s_j = σ·sqrt(x_jᵀV⁻¹x_j), the value of complete knowledge, is a bound; and ψ(g, s) ≤ start + slope·s²:
+    a chord if s stays below g/u*, else a tangent at about the effect of one call. As s_j(n)² ≤ n·(x_jᵀΣx)²/σ², this bounds
     ψ(g_j, s_j(n))/n for every n.
     """
-    reach, slope, m, base, total = t.reach, t.slope[slot], len(t.gap), 0.0, 0.0
+    reach, slope, m, base, total = t.future_widths, t.bound_slope[slot], len(t.gap), 0.0, 0.0
     usual = 0.5 * context_widths(t, slot)
     find_gaps(t, slot)
     for j in range(m):
@@ -263,20 +264,20 @@ def global_voi_bound(t: SetsStruct, slot: int) -> float:
             u = gap / s
             slope[j] = math.exp(-0.5 * u * u) / math.sqrt(2.0 * math.pi) / (2.0 * s)
             base += max(knowledge_gradient(gap, s) - slope[j] * s * s, 0.0)
-    hope = ABOVE * total / m
-    t.hope[slot], t.hoped[slot], t.owed[slot] = hope, t.known, 0.0
-    t.base[slot] = ROUGHLY * base / m + 1e-6 * hope
-    return hope
+    bound = ABOVE * total / m
+    t.voi_bound[slot], t.voi_bound_at[slot], t.drift_total[slot] = bound, t.known, 0.0
+    t.bound_base[slot] = ROUGHLY * base / m + 1e-6 * bound
+    return bound
 
 
 @compiled
 def quadratic_voi_bound(t: SetsStruct, slot: int) -> None:
-    """The same bound as a quadratic form in x: x_jᵀΣx = σ²·z_jᵀx with z_j = V⁻¹x_j. `hope` must have been found.
+    """The same bound as a quadratic form in x: x_jᵀΣx = σ²·z_jᵀx with z_j = V⁻¹x_j. `voi_bound` must be known.
 
-    Where it counts for little, (z_jᵀx)² ≤ (x_jᵀV⁻¹x_j)·xᵀV⁻¹x is enough.
+    For contexts of little weight (z_jᵀx)² ≤ (x_jᵀV⁻¹x_j)·xᵀV⁻¹x is enough.
     """
-    rows, form, m, d = t.reservoir, t.form[slot], len(t.gap), t.theta.shape[1]
-    inverse, z, slope, reach = t.inverse[slot], t.vectors[0], t.slope[slot], t.reach
+    rows, form, m, d = t.context_sample, t.bound_quadratic[slot], len(t.gap), t.theta.shape[1]
+    inverse, z, slope, reach = t.inverse[slot], t.vectors[0], t.bound_slope[slot], t.future_widths
     unit, total, rest = ROUGHLY * t.unit * t.unit * thinned(t) / m, 0.0, 0.0
     for j in range(m):
         total += slope[j] * reach[j, slot] * reach[j, slot]
@@ -295,20 +296,20 @@ def quadratic_voi_bound(t: SetsStruct, slot: int) -> None:
             for more in range(d - i):
                 form[k + more] += scaled * z[i + more]
             k += d - i
-    t.floor[slot], t.formed[slot], t.looks[slot] = t.base[slot], t.known, 0
+    t.bound_floor[slot], t.quadratic_at[slot], t.looks[slot] = t.bound_base[slot], t.known, 0
 
 
 @compiled
 def thinned(t: SetsStruct) -> float:
-    """The share of a reward's variance that is not misfit, at most."""
+    """Largest share of a reward's variance that is not misfit."""
     noise = t.unit * t.unit
     return noise / (noise + t.misfit * t.misfit)
 
 
 @compiled
 def find_moves(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
-    """Write `move`, |x_jᵀΣx|; xᵀΣx, and Σ slope_j·move_j²."""
-    rows, move, slope = t.reservoir, t.move, t.slope[slot]
+    """Write `move`, |x_jᵀΣx|; return xᵀΣx and Σ slope_j·move_j²."""
+    rows, move, slope = t.context_sample, t.move, t.bound_slope[slot]
     y, noise, total = t.vectors[0], t.common * t.common, 0.0
     times(t.inverse[slot], x, y)
     for j in range(len(move)):
@@ -319,14 +320,18 @@ def find_moves(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
 
 @compiled
 def at_most(t: SetsStruct, square: float) -> float:
-    """No less than mean_j ψ(g_j, s_j(n))/n for every n up to AHEAD, from where so many calls would lead.
+    """An upper bound on mean_j ψ(g_j, s_j(n))/n for every n up to MAX_LOOKAHEAD_CALLS.
 
-    ψ(g, s)/s² grows up to s = g/u*, so that its value at s_j(AHEAD), or at g/u* if that is less, bounds it, and s_j(n)²/n ≤ s_j(1)²; nor is it
-    more than ψ(0, s_j(n))/n ≤ ψ(0, s_j(1)). `gap` and `move` must be those of the action.
+    ψ(g, s)/s² grows up to s = g/u*, so its value at s_j(MAX_LOOKAHEAD_CALLS), or at g/u* if that is less, bounds it, and
+    s_j(n)²/n ≤ s_j(1)². It is also at most ψ(0, s_j(n))/n ≤ ψ(0, s_j(1)). `gap` and `move` must be those of the action.
     """
     gap, move, m = t.gap, t.move, len(t.gap)
     noise = t.common * t.common + t.misfit * t.misfit
-    factor, once, total = math.sqrt(AHEAD / (noise + AHEAD * square)), math.sqrt(1.0 / (noise + square)), 0.0
+    factor, once, total = (
+        math.sqrt(MAX_LOOKAHEAD_CALLS / (noise + MAX_LOOKAHEAD_CALLS * square)),
+        math.sqrt(1.0 / (noise + square)),
+        0.0,
+    )
     for j in range(m):
         if not move[j] > 0.0:
             continue
@@ -340,16 +345,16 @@ def at_most(t: SetsStruct, square: float) -> float:
 
 @compiled
 def gain(t: SetsStruct, square: float, enough: float) -> float:
-    """max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n, n = 1, 2, 4, … ≤ H/2: what a call betters the rounds to come by.
+    """max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n, n = 1, 2, 4, … ≤ H/2: the expected gain of a call in future rounds.
 
-    s_j(n) = |x_jᵀΣx|·sqrt(n/(σ² + n·xᵀΣx)); `gap` and `move` must be those of the action, square = xᵀΣx. Exact where it is
-    above `enough`, else some number that is not. ψ grows with n, and no faster than s² where s ≤ g/u*: that bounds the means for
+    s_j(n) = |x_jᵀΣx|·sqrt(n/(σ² + n·xᵀΣx)); `gap` and `move` must be those of the action, square = xᵀΣx. Exact if above
+    `enough`, else some number that is not. ψ grows with n, and no faster than s² if s ≤ g/u*: that bounds the means for
     fewer calls.
     """
-    gap, move, m, left = t.gap, t.move, len(t.gap), t.left
+    gap, move, m, left = t.gap, t.move, len(t.gap), t.rounds_left
     noise = t.common * t.common + t.misfit * t.misfit
     n = 1
-    while 2 * n <= AHEAD and 2 * n <= left / 2:
+    while 2 * n <= MAX_LOOKAHEAD_CALLS and 2 * n <= left / 2:
         n *= 2
     most, last, total, curved = -math.inf, n, math.inf, 0.0
     while n >= 1:
@@ -368,30 +373,30 @@ def gain(t: SetsStruct, square: float, enough: float) -> float:
 
 @compiled
 def worth(t: SetsStruct, slot: int, x: np.ndarray, loss: float, beaten: float) -> float:
-    """Gain less price and what playing the action loses in this round; −∞ where bounds show that it is not above `beaten`.
+    """Gain minus the price and the loss of playing the action now; −∞ if bounds show that it does not exceed `beaten`.
 
     `products` must hold those of x.
     """
     enough = (t.price + loss + beaten) * (1.0 - 1e-12)
-    if t.left * t.hope[slot] <= enough:
+    if t.rounds_left * t.voi_bound[slot] <= enough:
         return -math.inf
-    if t.formed[slot] >= 0:
-        floor, shape = t.floor[slot], max(dot(t.form[slot], t.products), 0.0)
-        if t.left * ABOVE * (floor + shape) <= enough:
+    if t.quadratic_at[slot] >= 0:
+        floor, shape = t.bound_floor[slot], max(dot(t.bound_quadratic[slot], t.products), 0.0)
+        if t.rounds_left * ABOVE * (floor + shape) <= enough:
             return -math.inf
         square = max(dot(t.inverse[slot], t.products), 0.0) / BLURRED
-        if t.left * ABOVE * (floor + shape / (1.0 + thinned(t) * square)) <= enough:
+        if t.rounds_left * ABOVE * (floor + shape / (1.0 + thinned(t) * square)) <= enough:
             return -math.inf
-    if stale(t, slot, enough) and t.left * global_voi_bound(t, slot) <= enough:
+    if stale(t, slot, enough) and t.rounds_left * global_voi_bound(t, slot) <= enough:
         return -math.inf
     t.looks[slot] += 1
-    if t.looks[slot] > PATIENCE and t.formed[slot] < t.hoped[slot]:
+    if t.looks[slot] > PATIENCE and t.quadratic_at[slot] < t.voi_bound_at[slot]:
         quadratic_voi_bound(t, slot)
     square, total = find_moves(t, slot, x)
     share = ROUGHLY / ((t.common * t.common + t.misfit * t.misfit + square / BLURRED) * len(t.move))
-    if t.left * ABOVE * (t.base[slot] + total * share) <= enough:
+    if t.rounds_left * ABOVE * (t.bound_base[slot] + total * share) <= enough:
         return -math.inf
     find_gaps(t, slot)
-    if t.left * at_most(t, square) <= enough:
+    if t.rounds_left * at_most(t, square) <= enough:
         return -math.inf
     return gain(t, square, enough) - t.price - loss
