@@ -169,7 +169,7 @@ class EvaluationRows:
 
 def evaluation_rows(rows: Rows, policy: Policy | np.ndarray, training_rows: str) -> EvaluationRows:
     """All rows where the policy was trained on none of them, those held out where it was on some, else none: an error."""
-    known: TrainingFingerprint | None = getattr(policy, "taught", None)
+    known: TrainingFingerprint | None = getattr(policy, "trained_on", None)
     if known is None:
         untrained = isinstance(policy, UniformPolicy | ConstantPolicy)
         return EvaluationRows(rows, () if untrained else (UNKNOWN_ROWS,))
