@@ -104,20 +104,20 @@ def second_pass(
     estimated = looked.support.known and not seen.rows.header.support.known
     never = seen.sums.counts == 0
     if seen.whole:
-        measures, doing = _walked(InMemoryRows(looked), found, policy, never)
+        measures, doing = _count_segments(InMemoryRows(looked), found, policy, never)
         return found.measured(looked, measures, measures.shares), doing
-    measures, doing = _walked(seen.rows, found, policy, never)
+    measures, doing = _count_segments(seen.rows, found, policy, never)
     shares = measures.shares
     if estimated:
         part = policy[seen.numbers] if isinstance(policy, np.ndarray) else policy
-        near, here = _walked(InMemoryRows(looked), found, part, never)
+        near, here = _count_segments(InMemoryRows(looked), found, part, never)
         shares = near.shares
         if doing is not None and here is not None:
             doing = replace(doing, mass=here.mass, weights=doing.weights or here.weights)
     return found.measured(looked, measures, shares), doing
 
 
-def _walked(
+def _count_segments(
     rows: Rows, found: GapSearch, policy: Policy | np.ndarray | None, never: np.ndarray
 ) -> tuple[SegmentCounts, PolicyCounts | None]:
     """What is asked for, in one walk; none where nothing is."""

@@ -134,9 +134,9 @@ class Evaluation:
 
     @property
     def unsupported_mass(self) -> float | None:
-        """The policy's mass outside the support: the largest told, None if no method can tell."""
-        told = [e.unsupported_mass for e in self.estimates if e.unsupported_mass is not None]
-        return max(told) if told else None
+        """The policy's mass outside the support: the largest of all methods, None if none is known."""
+        masses = [e.unsupported_mass for e in self.estimates if e.unsupported_mass is not None]
+        return max(masses) if masses else None
 
     @property
     def notes(self) -> tuple[str, ...]:
