@@ -74,7 +74,6 @@ def _finite(value: float) -> float | None:
 
 
 def plain(name: Hashable) -> str | int | float:
-    """A label as JSON has it."""
     return name if isinstance(name, str | int | float) else str(name)
 
 

@@ -41,7 +41,6 @@ class Bound:
     high: float = np.inf
 
     def total(self, contexts: np.ndarray) -> np.ndarray:
-        """Σ_j weight_j·x_j of each of the contexts (n, d), (n,)."""
         (first, weight), *others = self.terms
         if not others and weight == 1:
             return contexts[:, first]

@@ -53,7 +53,6 @@ class SupportEstimate:
 
     @property
     def undecided_share(self) -> float:
-        """Share of the (row, action) pairs that the log leaves open."""
         return float(self.undecided.mean())
 
     @property

@@ -46,7 +46,6 @@ def headline(audit: "Audit") -> str:
 
 
 def finding(audit: "Audit") -> str:
-    """What could not be logged, or was never."""
     if not audit.rows:
         return "The log has no rows: nothing is known of any action."
     share, implied = audit.unsupported_share, audit.implied_unsupported
@@ -72,7 +71,6 @@ def finding(audit: "Audit") -> str:
 
 
 def summary(audit: "Audit") -> Iterator[str]:
-    """The audit's lines for people."""
     lines = facts(audit)
     yield lines.pop("log")
     for name, text in lines.items():
@@ -190,7 +188,6 @@ def upside(audit: "Audit") -> str:
 
 
 def coverage(audit: "Audit") -> str:
-    """How much of what could not be tried the listed gaps explain."""
     share = audit.gap_map.coverage
     if share is None or not audit.gap_map.gaps or audit.support == "unknown":
         return ""
@@ -268,7 +265,6 @@ def action_table(audit: "Audit", most: int = MOST_ACTIONS) -> tuple[list[str], l
 
 
 def _known_columns(audit: "Audit") -> list[str]:
-    """Those of the `COLUMNS` that this log has."""
     return [name for name in COLUMNS if getattr(audit.per_action[0], name) is not None]
 
 
@@ -435,5 +431,4 @@ def recommendation_basis(audit: "Audit") -> str:
 
 
 def lines(audit: "Audit") -> list[str]:
-    """The recommendation for a terminal."""
     return textwrap.wrap(recommendation(audit), WIDTH, break_on_hyphens=False)

@@ -367,7 +367,6 @@ def _assumed(found: EstimatorSummary, unseen: float) -> float:
 def _notes(
     found: EstimatorSummary, data: EvaluationData, sample: EffectiveSample, refusal: str
 ) -> Iterator[str]:
-    """What is to be said of an estimate."""
     if found.low is None:
         yield "the support is unknown: what this leaves out cannot be bounded"
     if data.header.support.kind == "estimated":

@@ -280,7 +280,6 @@ def _greedy(method: str, request: LearningRequest, part: TrainingData, theta: np
 
 
 def _softmax(method: str, part: TrainingData, objective: Objective, l2: float) -> SoftmaxPolicy:
-    """The softmax-linear policy that maximises an objective."""
     log = part.log
     theta = maximise(log.contexts, part.allowed, objective, l2=l2, n_actions=log.n_actions)
     return SoftmaxPolicy(log.action_names, theta, 1.0, part.model, method)
@@ -401,7 +400,6 @@ def learn(
 
 
 def _training_rows(log: AnyLog, holdout: float, seed: int, *, by_passes: bool) -> tuple[Rows, Split]:
-    """The rows to learn from, and the split that holds the others out."""
     split, held = Split.of(log, holdout, seed)
     if not 2 <= held <= log.n_rows - 2:
         raise SettingError(
