@@ -55,7 +55,7 @@ def shown(log, tmp_path_factory):
             world,
             rounds=20,
         ),
-        "taught": policy.taught,
+        "trained_on": policy.trained_on,
     }
 
 
@@ -75,7 +75,7 @@ def shown(log, tmp_path_factory):
         "decision",
         "decisions",
         "trace",
-        "taught",
+        "trained_on",
     ],
 )
 def test_a_repr_is_a_line_or_two(shown, name):

@@ -54,7 +54,7 @@ def run(unit: Record) -> Record:
     world, log = _readme(seed) if unit["world"] == README else _clicks(seed, SCALES[unit["world"]])
     policy: Any = learn(log, "greedy", holdout=0.3, seed=seed)
     truth = _value(world, policy, seed)
-    teaching = log.take(~policy.taught.split.held_out(log))
+    teaching = log.take(~policy.trained_on.split.held_out(log))
     rows = []
     for where, part, taught in ((HELD_OUT, log, "refuse"), (IN_SAMPLE, teaching, "allow")):
         for found in evaluate(part, policy, methods=METHODS, training_rows=taught).estimates:

@@ -10,7 +10,7 @@ NAMES = ("age", "x_1", "x_2")
 
 
 def test_words():
-    segment = Segment().narrowed(2, 0.53, np.inf).narrowed(0, -np.inf, 0.5).narrowed(0, 0.1, np.inf)
+    segment = Segment().restricted(2, 0.53, np.inf).restricted(0, -np.inf, 0.5).restricted(0, 0.1, np.inf)
     assert segment.words(Encoder.raw(NAMES)) == "0.1 < age ≤ 0.5 and x_2 > 0.53"
     assert Segment().words(Encoder.raw(NAMES)) == "everywhere"
     line = Segment((Bound(((0, 1.0), (2, -0.62)), low=-0.4),))
@@ -31,7 +31,7 @@ def test_contains_is_above_low_and_up_to_high():
 
 
 def test_narrowing_never_widens():
-    segment = Segment().narrowed(0, 0.3, 0.6).narrowed(0, 0.1, 0.9)
+    segment = Segment().restricted(0, 0.3, 0.6).restricted(0, 0.1, 0.9)
     assert segment.bounds == (Bound(((0, 1.0),), 0.3, 0.6),)
 
 
@@ -75,7 +75,7 @@ def by_definition(binned, rows, hit, segment, smallest, max_share, depth):
         cut = between(float(near[place]), float(near[place + 1]))
     left, leaves = x[:, j] <= cut, []
     for part, low, high in ((rows[left], -np.inf, cut), (rows[~left], cut, np.inf)):
-        inside = segment.narrowed(j, low, high)
+        inside = segment.restricted(j, low, high)
         leaves += by_definition(binned, part, hit, inside, smallest, max_share, depth - 1)
     return [leaf] if all(part.hits <= max_share * part.size for part in leaves) else leaves
 

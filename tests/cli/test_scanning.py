@@ -76,7 +76,7 @@ def test_a_part_for_methods_that_need_all_rows_at_once(logs, tmp_path):
         "learn", logs / "many", "--method", "poem", "--sample", 800, "--out", tmp_path / "poem.sparing"
     )
     assert "a random 800 of 3,000 rows" in done.stderr
-    assert load_policy(tmp_path / "poem.sparing").taught.rows < 800
+    assert load_policy(tmp_path / "poem.sparing").trained_on.rows < 800
 
 
 def test_a_large_file_is_walked_by_itself(logs, monkeypatch):

@@ -130,7 +130,7 @@ def test_rows_held_out_judge_a_scan_too(by, small, tmp_path, monkeypatch):
         large.setattr("sparing.log.blocks.BATCH_ROWS", 2**17)
         policy = sparing.learn(log, "greedy", holdout=0.3)
         whole = sparing.evaluate(log, policy)
-    assert policy.taught.split.by == by
+    assert policy.trained_on.split.by == by
     there = sparing.evaluate(scanned(log, tmp_path, workers=2), policy, interval="bootstrap")
     here = sparing.evaluate(log, policy, interval="bootstrap")
     same(there.to_dict(), here.to_dict())
@@ -145,7 +145,7 @@ def test_rows_held_out_judge_a_scan_too(by, small, tmp_path, monkeypatch):
 def test_the_rewards_of_rows_not_held_out_bound_the_others(small):
     log = drawn("distribution", contexts=400)
     policy = sparing.learn(log, "greedy", holdout=0.3)
-    held = policy.taught.split.held_out(log)
+    held = policy.trained_on.split.held_out(log)
     rewards = np.where(held, (log.rewards > 1) * 1.0, log.rewards)
     mixed = Log.from_arrays(
         log.contexts,
@@ -165,7 +165,7 @@ def test_single_rows_held_out_need_all_rows(small, tmp_path):
     """By their values, as in policy files of release 0.1."""
     log, split = drawn("distribution", contexts=50), Split(0.3, by="row")
     part = log.take(~split.held_out(log))
-    policy = replace(sparing.learn(part, "greedy"), taught=TrainingFingerprint.of(part, split))
+    policy = replace(sparing.learn(part, "greedy"), trained_on=TrainingFingerprint.of(part, split))
     assert sparing.evaluate(log, policy, methods=["ips"]).held_out
     with pytest.raises(SettingError, match=r"single rows were held out.*read_log"):
         sparing.evaluate(scanned(log, tmp_path), policy)

@@ -176,8 +176,8 @@ def test_a_saved_policy_answers_as_it_did(method, tmp_path):
     )
     sparing.save_policy(policy, tmp_path / "again.sparing")
     same_file(path, tmp_path / "again.sparing")
-    held = policy.taught.held_out(cases.policy_log()) if hasattr(policy, "taught") else None
-    assert held is None or held.n_rows + policy.taught.rows == cases.policy_log().n_rows
+    held = policy.trained_on.held_out(cases.policy_log()) if hasattr(policy, "trained_on") else None
+    assert held is None or held.n_rows + policy.trained_on.rows == cases.policy_log().n_rows
 
 
 @pytest.mark.thorough

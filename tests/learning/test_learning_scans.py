@@ -60,7 +60,7 @@ def same(one, other):
     for name in ("theta", "priority", *(("inverse", "radius") if one.method == "pessimistic" else ())):
         assert np.array_equal(getattr(one, name), getattr(other, name)), name
     assert np.array_equal(one.support.elsewhere, other.support.elsewhere)
-    same_rows(one.taught, other.taught)
+    same_rows(one.trained_on, other.trained_on)
 
 
 def same_rows(one, other):
@@ -89,8 +89,8 @@ def test_so_it_does_from_many_blocks_and_workers(short_blocks, scanned, method, 
     for holdout in (0.0, 0.3):
         one, other = (sparing.learn(each, method, holdout=holdout, seed=3) for each in (log, scan))
         same(one, other)
-    assert one.taught.split.by == ("context_id" if ids else "context")
-    held = log.take(one.taught.split.held_out(log))
+    assert one.trained_on.split.by == ("context_id" if ids else "context")
+    held = log.take(one.trained_on.split.held_out(log))
     for found in (one.held_out(log), one.held_out(scan).read()):
         for name in ("contexts", "actions", "rewards", "propensities"):
             assert np.array_equal(getattr(found, name), getattr(held, name))
@@ -192,7 +192,7 @@ def test_few_contexts_are_held_out_by_place(scanned, monkeypatch, batch):
     log = made(contexts=20)
     scan = scanned(log)
     one, other = (sparing.learn(each, "greedy", holdout=0.3) for each in (log, scan))
-    assert one.taught.split.by == "place"
+    assert one.trained_on.split.by == "place"
     same(one, other)
     held = one.held_out(log)
     assert abs(held.n_rows / log.n_rows - 0.3) < 6 * np.sqrt(0.21 / log.n_rows)
@@ -202,8 +202,8 @@ def test_few_contexts_are_held_out_by_place(scanned, monkeypatch, batch):
 def test_all_methods_learn_from_a_long_log_in_memory(short_blocks):
     log = made(1200, contexts=20)
     policy = sparing.learn(log, "poem", holdout=0.3, clip=np.inf, penalty=0.0, l2=0.01)
-    assert policy.taught.split.by == "place"
-    assert policy.held_out(log).n_rows + policy.taught.rows == 1200
+    assert policy.trained_on.split.by == "place"
+    assert policy.held_out(log).n_rows + policy.trained_on.rows == 1200
     assert sparing.learn(log, "greedy", score="support-aware").method == "greedy"
 
 
@@ -260,7 +260,7 @@ def test_progress_counts_to_the_end(short_blocks):
 def test_rows_that_are_sifted_stay_cut_as_they_were(short_blocks, scanned):
     log = made(ids=True)
     policy = sparing.learn(log, "greedy", holdout=0.3)
-    part = SplitFilter(policy.taught.split)
+    part = SplitFilter(policy.trained_on.split)
     rows = FilteredRows(InMemoryRows(log), part)
     assert rows.partition == InMemoryRows(log).partition
     walked = FilteredRows(scanned(log, context_id="context_id"), part)

@@ -145,7 +145,7 @@ def test_a_split_by_place_checks_the_order_of_the_rows(batch, tmp_path, monkeypa
     log = few_contexts()
     sparing.save_policy(sparing.learn(log, "greedy", holdout=0.3, seed=4), tmp_path / "p.sparing")
     policy = sparing.load_policy(tmp_path / "p.sparing")
-    split = policy.taught.split
+    split = policy.trained_on.split
     assert (split.share, split.seed, split.by) == (0.3, 4, "place")
     out = split.held_out(log)
     assert abs(out.mean() - 0.3) < 6 * np.sqrt(0.21 / log.n_rows)
@@ -153,11 +153,11 @@ def test_a_split_by_place_checks_the_order_of_the_rows(batch, tmp_path, monkeypa
         assert np.array_equal(found.rewards, log.rewards[out])
     assert set(policy.held_out(log).rewards).isdisjoint(log.rewards[~out])
     hashes = row_hashes(log)
-    trained = np.flatnonzero(~out & ~np.isin(hashes, policy.taught.sketch))[0]
+    trained = np.flatnonzero(~out & ~np.isin(hashes, policy.trained_on.sketch))[0]
     order = np.arange(log.n_rows)
     order[[trained, np.flatnonzero(out)[0]]] = order[[np.flatnonzero(out)[0], trained]]
     kept = TrainingFingerprint.of(log.take(order).take(~out))
-    assert np.array_equal(kept.sketch, policy.taught.sketch)  # which alone would not see it
+    assert np.array_equal(kept.sketch, policy.trained_on.sketch)  # which alone would not see it
     for moved in (log.take(order), log.take(np.roll(np.arange(log.n_rows), 1)), few_contexts(2999)):
         for each in (moved, InMemoryRows(moved)):
             with pytest.raises(SettingError, match="in the same order"):
@@ -168,17 +168,20 @@ def test_a_learnt_policy_knows_its_rows(tmp_path):
     log = continuous()
     policy = sparing.learn(log, "greedy", holdout=0.25, seed=3)
     held = policy.held_out(log)
-    assert policy.taught.rows + held.n_rows == log.n_rows
-    assert policy.taught.overlap(held) == "none"
-    again = sparing.learn(log.take(~policy.taught.split.held_out(log)), "greedy", seed=3)
+    assert policy.trained_on.rows + held.n_rows == log.n_rows
+    assert policy.trained_on.overlap(held) == "none"
+    again = sparing.learn(log.take(~policy.trained_on.split.held_out(log)), "greedy", seed=3)
     assert np.array_equal(again.theta, policy.theta)  # the held-out rows taught it nothing
     sparing.save_policy(policy, tmp_path / "policy")
     loaded = sparing.load_policy(tmp_path / "policy")
-    assert (loaded.taught.rows, loaded.taught.split) == (policy.taught.rows, policy.taught.split)
-    assert np.array_equal(loaded.taught.sketch, policy.taught.sketch)
-    assert np.array_equal(loaded.taught.counts, policy.taught.counts)
+    assert (loaded.trained_on.rows, loaded.trained_on.split) == (
+        policy.trained_on.rows,
+        policy.trained_on.split,
+    )
+    assert np.array_equal(loaded.trained_on.sketch, policy.trained_on.sketch)
+    assert np.array_equal(loaded.trained_on.counts, policy.trained_on.counts)
     whole = sparing.learn(log, "greedy")
-    assert whole.taught.split is None
+    assert whole.trained_on.split is None
     with pytest.raises(SettingError, match="nothing was held out"):
         whole.held_out(log)
 
@@ -188,7 +191,7 @@ def test_files_of_the_first_version_load_without_a_fingerprint(tmp_path):
     header, arrays = files._encoded(policy, "", False)
     archive.write(tmp_path / "old", files.KIND, 1, {"policy": header}, arrays)
     old = sparing.load_policy(tmp_path / "old")
-    assert old.taught is None
+    assert old.trained_on is None
     assert np.array_equal(old.theta, policy.theta)
     with pytest.raises(SettingError, match="does not know which rows"):
         old.held_out(continuous())

@@ -49,7 +49,7 @@ def test_a_given_ridge_gives_the_same_parameters():
     old = load_policy(FROZEN / "place.sparing")
     np.testing.assert_allclose(policy.theta, old.theta, rtol=1e-12)
     np.testing.assert_array_equal(policy.priority, old.priority)
-    np.testing.assert_array_equal(policy.taught.sketch, old.taught.sketch)
+    np.testing.assert_array_equal(policy.trained_on.sketch, old.trained_on.sketch)
 
 
 @pytest.mark.parametrize("by", ["row", "place"])

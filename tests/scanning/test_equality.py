@@ -33,7 +33,7 @@ def everything(log):
         "evaluate": sparing.evaluate(log, uniform, methods=["ips", "snips", "dr", "aipw"]).to_dict(),
         "resampled": sparing.evaluate(log, uniform, methods=["snips"], interval="block-bootstrap").to_dict(),
         "judged": sparing.evaluate(log, policy, methods=["dr"]).to_dict(),
-        "greedy": {"theta": policy.theta, "notes": policy.notes, "sketch": policy.taught.sketch},
+        "greedy": {"theta": policy.theta, "notes": policy.notes, "sketch": policy.trained_on.sketch},
         "confident": {"theta": learner.sets.theta, "promise": learner._guarantee},
     }
 

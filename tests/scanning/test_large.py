@@ -61,5 +61,5 @@ def test_twenty_million_rows_in_a_gigabyte_and_a_half(tmp_path):
     for low, value, high in found["values"].values():
         assert low < value < high
         assert abs(value - WORTH.mean()) < 5 * np.sqrt(256 / ROWS)
-    assert 0.85 * ROWS < found["taught"] < 0.95 * ROWS
+    assert 0.85 * ROWS < found["trained_on"] < 0.95 * ROWS
     assert int(found["decision"]) > 0.9 * ACTIONS

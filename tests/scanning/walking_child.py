@@ -40,7 +40,7 @@ def main(path, limit):
                 "counts": sum(audit.counts.values()),
                 "reward_mean": audit.reward_mean,
                 "values": {each.method: [each.low, each.value, each.high] for each in found.estimates},
-                "taught": greedy.taught.rows,
+                "trained_on": greedy.trained_on.rows,
                 "decision": str(learner.decide(row).action),
                 "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
                 "seconds": taken,

@@ -20,7 +20,7 @@ def readme():
         policy = sparing.learn(log, "greedy", ridge=1.0, holdout=0.3, seed=seed)
         contexts = world.contexts(20_000, np.random.default_rng([seed, 5]))
         truth = world.means(contexts)[np.arange(20_000), policy.indices(contexts)].mean()
-        teaching = log.take(~policy.taught.split.held_out(log))
+        teaching = log.take(~policy.trained_on.split.held_out(log))
         for kept, rows, how in ((held, log, "refuse"), (taught, teaching, "allow")):
             for each in sparing.evaluate(rows, policy, methods=["dr", "ips"], training_rows=how).estimates:
                 kept[each.method].append(each.low <= truth <= each.high)

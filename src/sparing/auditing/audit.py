@@ -73,7 +73,6 @@ class AuditPass:
 
 
 def first_pass(rows: Rows, rare: float, seed: int) -> AuditPass:
-    """Walk a log once."""
     size = sample_rows(rows.header)
     short = rows.n_rows <= size
     wanted: list[Statistic[Log, Any]] = [
@@ -104,23 +103,22 @@ def second_pass(
     estimated = looked.support.known and not seen.rows.header.support.known
     never = seen.sums.counts == 0
     if seen.whole:
-        measures, doing = _walked(InMemoryRows(looked), found, policy, never)
+        measures, doing = _count_segments(InMemoryRows(looked), found, policy, never)
         return found.measured(looked, measures, measures.shares), doing
-    measures, doing = _walked(seen.rows, found, policy, never)
+    measures, doing = _count_segments(seen.rows, found, policy, never)
     shares = measures.shares
     if estimated:
         part = policy[seen.numbers] if isinstance(policy, np.ndarray) else policy
-        near, here = _walked(InMemoryRows(looked), found, part, never)
+        near, here = _count_segments(InMemoryRows(looked), found, part, never)
         shares = near.shares
         if doing is not None and here is not None:
             doing = replace(doing, mass=here.mass, weights=doing.weights or here.weights)
     return found.measured(looked, measures, shares), doing
 
 
-def _walked(
+def _count_segments(
     rows: Rows, found: GapSearch, policy: Policy | np.ndarray | None, never: np.ndarray
 ) -> tuple[SegmentCounts, PolicyCounts | None]:
-    """What is asked for, in one walk; none where nothing is."""
     measuring = SegmentCounter(found.segments, rows.n_actions)
     if policy is not None:
         measures, doing = rows.fold(
@@ -365,7 +363,6 @@ class Audit:
 
     @property
     def recommendation(self) -> str:
-        """What to do about the log, in a sentence or two."""
         return text.recommendation(self)
 
     @property
@@ -476,7 +473,6 @@ def _build_audit(
     notes: list[str],
     **more: Any,
 ) -> Audit:
-    """The audit of what was seen, and of a sample with its support."""
     facts, counts, header = seen.facts, seen.sums.counts, seen.rows.header
     estimated, exact = header.propensities is None, header.support.kind == "exact"
     sets, chances = seen.sets(looked, rare), seen.propensities(looked)

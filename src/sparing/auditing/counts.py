@@ -1,7 +1,7 @@
 """Counts of all rows that an audit needs, block by block, and counts of rows in segments."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from sparing.auditing.segments import Bound, Segment
 from sparing.log import Log, Support
 from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
-from sparing.log.passes import Statistic
+from sparing.log.passes import Statistic, add_fields
 from sparing.log.rows import RewardSummary
 from sparing.log.sketches import DistinctSketch, Moments, PowerSums, QuantileSketch
 
@@ -48,18 +48,7 @@ class Propensities:
         )
 
     def __add__(self, other: "Propensities") -> "Propensities":
-        return Propensities(
-            values=self.values + other.values,
-            low=min(self.low, other.low),
-            high=max(self.high, other.high),
-            inverse=self.inverse + other.inverse,
-            weights=self.weights + other.weights,
-            by_action=self.by_action + other.by_action,
-            excess=None if self.excess is None or other.excess is None else self.excess + other.excess,
-            variance=None
-            if self.variance is None or other.variance is None
-            else self.variance + other.variance,
-        )
+        return replace(add_fields(self, other), low=min(self.low, other.low), high=max(self.high, other.high))
 
 
 def _variance(support: Support) -> float | None:
@@ -99,9 +88,7 @@ class SupportCounts:
         sizes = np.bincount(support.sizes, minlength=support.n_actions + 1)
         return cls(with_each, None if support.probabilities is None else seldom, sizes)
 
-    def __add__(self, other: "SupportCounts") -> "SupportCounts":
-        rare = None if self.rare is None or other.rare is None else self.rare + other.rare
-        return SupportCounts(self.rows_with + other.rows_with, rare, self.sizes + other.sizes)
+    __add__ = add_fields
 
     @property
     def rows(self) -> int:
@@ -109,7 +96,6 @@ class SupportCounts:
 
     @property
     def shares(self) -> np.ndarray:
-        """Share of rows in which each action is supported, (K,)."""
         return self.rows_with / max(1, self.rows)
 
     @property
@@ -167,14 +153,7 @@ class LogCounts:
             DistinctSketch.of(group_hashes(block)),
         )
 
-    def __add__(self, other: "LogCounts") -> "LogCounts":
-        one, two = self.propensities, other.propensities
-        return LogCounts(
-            self.rewards + other.rewards,
-            None if one is None or two is None else one + two,
-            None if self.sets is None or other.sets is None else self.sets + other.sets,
-            self.contexts + other.contexts,
-        )
+    __add__ = add_fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +169,6 @@ class SegmentCounts:
 
     @property
     def shares(self) -> np.ndarray:
-        """Each action's supported share in each segment, (G, K); where that is unknown, whether it was tried."""
         if self.supported is None:
             return (self.tried > 0).astype(float)
         return self.supported / np.maximum(self.sizes, 1)[:, None]
@@ -220,16 +198,10 @@ class SegmentCounter(Statistic[Log, SegmentCounts]):
     def merge(self, one: SegmentCounts, other: SegmentCounts) -> SegmentCounts:
         if not one.rows or not other.rows:
             return one if one.rows else other
-        supported = None
-        if one.supported is not None and other.supported is not None:
-            supported = one.supported + other.supported
-        return SegmentCounts(
-            one.rows + other.rows, one.sizes + other.sizes, one.tried + other.tried, supported
-        )
+        return add_fields(one, other)
 
 
 def features_of(segments: Sequence[Segment]) -> set[int]:
-    """The features that segments are about."""
     return {j for segment in segments for bound in segment.bounds for j, _ in bound.terms}
 
 

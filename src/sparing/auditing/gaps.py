@@ -74,7 +74,6 @@ def _finite(value: float) -> float | None:
 
 
 def plain(name: Hashable) -> str | int | float:
-    """A label as JSON has it."""
     return name if isinstance(name, str | int | float) else str(name)
 
 
@@ -236,9 +235,9 @@ def _candidates(
         ]
 
     candidates: list[_Candidate] = []
-    blind = np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist()
+    uncovered = np.setdiff1d(np.flatnonzero(~possible.all(axis=0)), never).tolist()
 
-    for action in blind:
+    for action in uncovered:
         hit = possible[:, action]
         leaves = binned.leaves(hit, smallest=smallest, max_share=RARELY_SHARE)
         boxes = gaps((leaf.segment for leaf in leaves), action)
@@ -284,9 +283,9 @@ def _joined(candidates: list[_Candidate], possible: np.ndarray) -> list[_Candida
     return kept
 
 
-def _coverage(listed: list[_Candidate], blind: np.ndarray) -> float | None:
-    """The share of the blind pairs (n, K) that the listed gaps explain; None where there are none."""
-    explained = np.zeros_like(blind)
+def _coverage(listed: list[_Candidate], uncovered: np.ndarray) -> float | None:
+    """The share of the uncovered pairs (n, K) that the listed gaps explain; None where there are none."""
+    explained = np.zeros_like(uncovered)
     for gap in listed:
         explained[:, gap.actions] |= gap.inside[:, None]
-    return float((explained & blind).sum() / blind.sum()) if blind.any() else None
+    return float((explained & uncovered).sum() / uncovered.sum()) if uncovered.any() else None

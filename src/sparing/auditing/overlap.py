@@ -7,6 +7,7 @@ import numpy as np
 from sparing.auditing.counts import Propensities
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.log.passes import add_fields
 from sparing.log.rows import InMemoryRows, RewardSummary, Rows
 from sparing.log.sketches import Moments, PowerSums, QuantileSketch
 from sparing.policies.policy import Policy, policy_blocks
@@ -70,7 +71,6 @@ def overlap(found: Propensities, *, estimated: bool, exact: bool) -> PropensityO
 
 
 def _quantiles(values: QuantileSketch, low: float, high: float) -> dict[int, float]:
-    """Of values between these."""
     found = np.clip(values.quantiles(np.array(PERCENTS) / 100), low, high)
     return dict(zip(PERCENTS, found.tolist(), strict=True))
 
@@ -141,13 +141,7 @@ class PolicyCounts:
             None if weights is None else (PowerSums.of(weights), Moments.of(1 - weights)),
         )
 
-    def __add__(self, other: "PolicyCounts") -> "PolicyCounts":
-        mass = weights = None
-        if self.mass is not None and other.mass is not None:
-            mass = self.mass[0] + other.mass[0], self.mass[1] + other.mass[1]
-        if self.weights is not None and other.weights is not None:
-            weights = self.weights[0] + other.weights[0], self.weights[1] + other.weights[1]
-        return PolicyCounts(self.rows + other.rows, self.never + other.never, mass, weights)
+    __add__ = add_fields
 
 
 def check_policy(rows: Rows, policy: Policy | np.ndarray | None) -> None:

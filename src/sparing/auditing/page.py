@@ -209,14 +209,12 @@ def _overview(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]]) -> st
 
 
 def _supported(action: ActionAudit) -> float:
-    """The share that stands beside the bar."""
     if action.implied is not None:
         return action.implied
     return action.supported or 0.0
 
 
 def _column(audit: Audit, name: str) -> np.ndarray:
-    """A number of every action, (K,), 0 where it is not known."""
     return np.array([getattr(action, name) or 0.0 for action in audit.per_action])
 
 
@@ -296,5 +294,4 @@ def _propensities(audit: Audit) -> Iterator[str]:
 
 
 def _tallest(counts: Sequence[float]) -> str:
-    """The scale, in words, where columns have no numbers."""
     return "." if len(counts) <= html.NUMBERED else f"; the tallest column is {max(counts):,.0f} rows."

@@ -41,7 +41,6 @@ class Bound:
     high: float = np.inf
 
     def total(self, contexts: np.ndarray) -> np.ndarray:
-        """Σ_j weight_j·x_j of each of the contexts (n, d), (n,)."""
         (first, weight), *others = self.terms
         if not others and weight == 1:
             return contexts[:, first]
@@ -52,14 +51,17 @@ class Bound:
 
     def contains(self, contexts: np.ndarray) -> np.ndarray:
         total = self.total(contexts)
-        return (total > self.low) & (total <= self.high)
+        if np.isinf(self.low):
+            return total <= self.high
+        above = total > self.low
+        return above if np.isinf(self.high) else above & (total <= self.high)
 
     def words(self, encoder: Encoder) -> str:
         """Such as "0.1 < age ≤ 0.5", "country is not NZ" or "x_0 − 0.62·x_3 > 0.4"."""
         if len(self.terms) == 1 and self.terms[0][1] == 1:
-            told = encoder.words(self.terms[0][0], self.low, self.high)
-            if told is not None:
-                return told
+            phrase = encoder.words(self.terms[0][0], self.low, self.high)
+            if phrase is not None:
+                return phrase
         total = ""
         for j, weight in self.terms:
             size = "" if abs(weight) == 1 else f"{abs(weight):.12g}·"
@@ -79,12 +81,10 @@ class Segment:
     bounds: tuple[Bound, ...] = ()
 
     def contains(self, contexts: np.ndarray) -> np.ndarray:
-        inside = np.ones(len(contexts), dtype=bool)
-        for bound in self.bounds:
-            inside &= bound.contains(contexts)
-        return inside
+        parts = [bound.contains(contexts) for bound in self.bounds]
+        return np.logical_and.reduce(parts) if parts else np.ones(len(contexts), dtype=bool)
 
-    def narrowed(self, feature: int, low: float, high: float) -> "Segment":
+    def restricted(self, feature: int, low: float, high: float) -> "Segment":
         """The part of the segment with low < x_j ≤ high."""
         by_terms = {bound.terms: bound for bound in self.bounds}
         terms = ((feature, 1.0),)
@@ -117,13 +117,14 @@ class Binned:
         self.cuts = [_thresholds(column) for column in self.contexts.T]
         self.width = max(map(len, self.cuts)) + 1
         codes = [np.searchsorted(cuts, x) for cuts, x in zip(self.cuts, self.contexts.T, strict=True)]
-        self.codes = np.column_stack(codes)
+        self.codes = np.array(codes, dtype=np.int32).T
         self.tried = 2 * max(1, sum(map(len, self.cuts)))
 
     @cached_property
     def cells(self) -> np.ndarray:
         """The codes (n, d) as one number for each feature and code."""
-        return self.codes + self.width * np.arange(len(self.cuts))
+        cells = self.codes + self.width * np.arange(len(self.cuts), dtype=np.int32)
+        return np.ascontiguousarray(cells)
 
     @cached_property
     def row_counts(self) -> np.ndarray:
@@ -150,23 +151,25 @@ class Binned:
         depth: int,
     ) -> list[Leaf]:
         """The leaves of a node; counts (2, d, width) are of its rows and of its hits."""
-        leaf = Leaf(segment, len(rows), int(np.count_nonzero(hit[rows])))
+        leaf = Leaf(segment, len(rows), int(np.count_nonzero(hit.take(rows))))
         split = self._best_split(leaf, rows, hit, counts, smallest) if depth else None
         if split is None:
             return [leaf]
         feature, cut = split
-        left = self.contexts[rows, feature] <= cut
-        sides = [rows[left], rows[~left]]
+        left = self.contexts[:, feature].take(rows) <= cut
+        sides = [rows.compress(left), rows.compress(~left)]
         small = 0 if len(sides[0]) <= len(sides[1]) else 1
         parts = [counts, counts]
         if depth > 1 and len(sides[1 - small]) >= 2 * smallest:
             # Counting the smaller side is enough: the other one has the rest. It halves the cost of a tree, or better.
-            cells = self.cells[sides[small]]
-            parts[small] = np.stack([self._counts(cells), self._counts(cells[hit[sides[small]]])])
+            cells = self.cells.take(sides[small], axis=0)
+            parts[small] = np.stack(
+                [self._counts(cells), self._counts(cells.compress(hit.take(sides[small]), axis=0))]
+            )
             parts[1 - small] = counts - parts[small]
         leaves: list[Leaf] = []
         for side, part, low, high in zip(sides, parts, (-np.inf, cut), (cut, np.inf), strict=True):
-            inside = segment.narrowed(feature, low, high)
+            inside = segment.restricted(feature, low, high)
             leaves += self._grown(inside, side, hit, part, smallest, max_share, depth - 1)
         return [leaf] if all(part.hits <= max_share * part.size for part in leaves) else leaves
 
@@ -192,12 +195,12 @@ class Binned:
         self, leaf: Leaf, rows: np.ndarray, hit: np.ndarray, smallest: int, feature: int, code: int
     ) -> float:
         """The best cut among the values on either side of a threshold, up to its neighbours."""
-        near = self.codes[rows, feature] - code
-        before, rows = rows[near < 0], rows[(near == 0) | (near == 1)]
-        order = rows[np.argsort(self.contexts[rows, feature], kind="stable")]
-        values = self.contexts[order, feature]
+        near, column = self.codes[:, feature].take(rows) - code, self.contexts[:, feature]
+        before, rows = rows.compress(near < 0), rows.compress((near == 0) | (near == 1))
+        order = rows.take(np.argsort(column.take(rows)))
+        values = column.take(order)
         inside = len(before) + np.arange(1, len(order) + 1)
-        struck = int(hit[before].sum()) + np.cumsum(hit[order])
+        struck = np.count_nonzero(hit.take(before)) + np.cumsum(hit.take(order))
         gain = _gain(inside, struck, leaf.size, leaf.hits, smallest)[:-1]
         gain[values[:-1] == values[1:]] = -np.inf
         if not np.isfinite(gain).any():

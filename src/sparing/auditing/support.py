@@ -48,12 +48,11 @@ class SupportEstimate:
             "temperature": fit.temperature,
             "reliability": fit.calibration.bins.tolist(),
         }
-        told = ("bar", "confidence", "undecided_share", "agreement")
-        return {name: getattr(self, name) for name in told} | {"calibration": calibration}
+        fields = ("bar", "confidence", "undecided_share", "agreement")
+        return {name: getattr(self, name) for name in fields} | {"calibration": calibration}
 
     @property
     def undecided_share(self) -> float:
-        """Share of the (row, action) pairs that the log leaves open."""
         return float(self.undecided.mean())
 
     @property
@@ -132,10 +131,10 @@ def estimate_support(
             f"{log.n_rows} rows are too few to estimate the support: two halves of {needed} rows are needed before "
             f"an action without a try is below a share of {bar:.3g} at {confidence:.0%} confidence"
         )
-    blind, unsupported, undecided = _blind_segments(
+    uncovered, unsupported, undecided = _uncovered_segments(
         log, first, second, bar=bar, confidence=confidence, needed=needed
     )
-    whole = replace(log, support=_support(log, blind))
+    whole = replace(log, support=_support(log, uncovered))
     vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
     fit, missing = None, ""
     try:
@@ -167,7 +166,7 @@ def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return first, np.sort(rng.permutation(np.flatnonzero(side == 1))[:COUNTED_ROWS])
 
 
-def _blind_segments(
+def _uncovered_segments(
     log: Log,
     first: np.ndarray,
     second: np.ndarray,
@@ -185,27 +184,27 @@ def _blind_segments(
     ]
     hits, sizes = count_leaves(trees, log.contexts[second], log.actions[second])
     low, high = share_limits(hits, sizes, confidence)
-    blind: list[tuple[int, Segment]] = []
+    uncovered: list[tuple[int, Segment]] = []
     unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)
     pairs = ((action, leaf) for action, tree in enumerate(trees) for leaf in tree)
     for number, (action, leaf) in enumerate(pairs):
         if high[number] < bar:
-            blind.append((action, leaf.segment))
+            uncovered.append((action, leaf.segment))
             unsupported[action] += sizes[number] / len(second)
         elif low[number] < bar:
             undecided[action] += sizes[number] / len(second)
             if not leaf.hits + hits[number]:  # never tried
-                blind.append((action, leaf.segment))
-    return blind, unsupported, undecided
+                uncovered.append((action, leaf.segment))
+    return uncovered, unsupported, undecided
 
 
-def _support(log: Log, blind: list[tuple[int, Segment]]) -> Support:
-    """Every action but in its blind segments; a row's own action always."""
+def _support(log: Log, uncovered: list[tuple[int, Segment]]) -> Support:
+    """Every action but in its uncovered segments; a row's own action always."""
     table = np.empty((log.n_rows, (log.n_actions + 7) // 8), dtype=np.uint8)
     for rows in Blocks.of(log.n_rows, log.n_actions):
         contexts = np.asfortranarray(log.contexts[rows])
         mask = np.ones((len(contexts), log.n_actions), dtype=bool)
-        for action, segment in blind:
+        for action, segment in uncovered:
             mask[segment.contains(contexts), action] = False
         mask[np.arange(len(contexts)), log.actions[rows]] = True
         table[rows] = np.packbits(mask, axis=1)

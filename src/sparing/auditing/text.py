@@ -46,7 +46,6 @@ def headline(audit: "Audit") -> str:
 
 
 def finding(audit: "Audit") -> str:
-    """What could not be logged, or was never."""
     if not audit.rows:
         return "The log has no rows: nothing is known of any action."
     share, implied = audit.unsupported_share, audit.implied_unsupported
@@ -72,10 +71,9 @@ def finding(audit: "Audit") -> str:
 
 
 def summary(audit: "Audit") -> Iterator[str]:
-    """The audit's lines for people."""
-    told = facts(audit)
-    yield told.pop("log")
-    for name, text in told.items():
+    lines = facts(audit)
+    yield lines.pop("log")
+    for name, text in lines.items():
         all_tried = name == "never tried" and not audit.never_logged
         yield "every action was tried" if all_tried else f"{name}: {text}"
     if audit.assumptions is not None:
@@ -190,7 +188,6 @@ def upside(audit: "Audit") -> str:
 
 
 def coverage(audit: "Audit") -> str:
-    """How much of what could not be tried the listed gaps explain."""
     share = audit.gap_map.coverage
     if share is None or not audit.gap_map.gaps or audit.support == "unknown":
         return ""
@@ -260,15 +257,14 @@ def action_table(audit: "Audit", most: int = MOST_ACTIONS) -> tuple[list[str], l
         "rows": [f"{a.rows:,}" for a in actions],
         "of rows": [_share(a.share) for a in actions],
         "supported": [_share(a.supported) for a in actions],
-        **{name: [_share(getattr(a, name)) for a in actions] for name in _told(audit)},
+        **{name: [_share(getattr(a, name)) for a in actions] for name in _known_columns(audit)},
         "rare": [_share(a.rare) for a in actions],
         "error ≤": [_number(a.certified_error if a.rows else None) + " ✓" * a.certified for a in actions],
     }
     return list(columns), list(zip(*columns.values(), strict=True))
 
 
-def _told(audit: "Audit") -> list[str]:
-    """Those of the `COLUMNS` that this log has."""
+def _known_columns(audit: "Audit") -> list[str]:
     return [name for name in COLUMNS if getattr(audit.per_action[0], name) is not None]
 
 
@@ -294,10 +290,10 @@ def legend(audit: "Audit") -> str:
         "have tried the action.",
         "unknown": "What a row could have taken is unknown.",
     }[audit.support]
-    told = _told(audit)
-    how = "probability" if "zero" in told else "share of the supported rows"
+    columns = _known_columns(audit)
+    how = "probability" if "zero" in columns else "share of the supported rows"
     return (
-        f"{supported}{''.join(COLUMNS[name] for name in told)} Rare: share of rows in which it is supported, but with "
+        f"{supported}{''.join(COLUMNS[name] for name in columns)} Rare: share of rows in which it is supported, but with "
         f"a {how} below {audit.rare:g}. Error ≤: certified bound on the distance between estimated and true "
         f"parameters, for all actions at once (–: never tried, so only as far as parameters are assumed to go); ✓ marks those "
         f"within {audit.error:g}."
@@ -435,5 +431,4 @@ def recommendation_basis(audit: "Audit") -> str:
 
 
 def lines(audit: "Audit") -> list[str]:
-    """The recommendation for a terminal."""
     return textwrap.wrap(recommendation(audit), WIDTH, break_on_hyphens=False)

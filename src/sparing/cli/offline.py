@@ -140,11 +140,11 @@ def learn(
     played = [(str(table.action_names[action]), float(shares[action])) for action in order]
     if as_json:
         record = {"method": method, "out": str(out), "notes": policy.notes, "shares": dict(played)}
-        held = found and {"share": holdout, "by": policy.taught.split.by, **found.to_dict()}
-        terminal.print_json({**record, "rows_taught": policy.taught.rows, "held_out": held})
+        held = found and {"share": holdout, "by": policy.trained_on.split.by, **found.to_dict()}
+        terminal.print_json({**record, "rows_taught": policy.trained_on.rows, "held_out": held})
         return
     _print_shares(method, played, policy.notes)
-    _print_held_out(found, policy.taught.rows)
+    _print_held_out(found, policy.trained_on.rows)
     terminal.print_text(f"Policy: {out}", whole=True)
     if found is None:
         again, why = ["ANOTHER_LOG", *options.options(policy=out)], "evaluate it on another log"

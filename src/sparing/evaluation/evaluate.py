@@ -169,7 +169,7 @@ class EvaluationRows:
 
 def evaluation_rows(rows: Rows, policy: Policy | np.ndarray, training_rows: str) -> EvaluationRows:
     """All rows where the policy was trained on none of them, those held out where it was on some, else none: an error."""
-    known: TrainingFingerprint | None = getattr(policy, "taught", None)
+    known: TrainingFingerprint | None = getattr(policy, "trained_on", None)
     if known is None:
         untrained = isinstance(policy, UniformPolicy | ConstantPolicy)
         return EvaluationRows(rows, () if untrained else (UNKNOWN_ROWS,))
@@ -367,7 +367,6 @@ def _assumed(found: EstimatorSummary, unseen: float) -> float:
 def _notes(
     found: EstimatorSummary, data: EvaluationData, sample: EffectiveSample, refusal: str
 ) -> Iterator[str]:
-    """What is to be said of an estimate."""
     if found.low is None:
         yield "the support is unknown: what this leaves out cannot be bounded"
     if data.header.support.kind == "estimated":

@@ -52,12 +52,10 @@ class Terms:
 
     @property
     def value(self) -> float:
-        """The statistic."""
         return float(self.base.mean() + self.factor * self.ratio)
 
     @property
     def ratio(self) -> float:
-        """Σ numerator / Σ denominator, 0 where there is none."""
         if self.numerator is None or self.denominator is None:
             return 0.0
         total = self.denominator.sum()
@@ -73,7 +71,6 @@ class Terms:
 
     @property
     def variance(self) -> float:
-        """That of the linearised rows."""
         return float(self.linearised().var(ddof=1))
 
 
@@ -143,7 +140,6 @@ class Limits:
         return len(self._added) - 1
 
     def limits(self) -> list[tuple[float, float]]:
-        """The limits, in the order in which the statistics were added."""
         tail = (1 - self.confidence) / 2
         if not self._added or "bootstrap" not in self.interval or self._added[0].n < 2:
             ends = [closed_form(terms, self.interval, self.confidence) for terms in self._added]

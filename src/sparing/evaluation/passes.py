@@ -31,7 +31,7 @@ from sparing.evaluation.rows import (
 )
 from sparing.hashing import row_keys
 from sparing.log import Log
-from sparing.log.passes import Combined, Statistic, SumOf
+from sparing.log.passes import Combined, Statistic, SumOf, add_fields
 from sparing.log.rows import InMemoryRows, RewardSummary, Rows
 from sparing.log.sampling import RowSample, SampleState
 from sparing.log.sketches import PowerSums, QuantileSketch
@@ -138,15 +138,7 @@ class PolicyTotals:
         blocks.release(of)
         return cls(block.n_rows, block.counts, unlogged, missing, propensities, feature_sums)
 
-    def __add__(self, other: "PolicyTotals") -> "PolicyTotals":
-        return PolicyTotals(
-            self.rows + other.rows,
-            self.counts + other.counts,
-            self.unlogged + other.unlogged,
-            self.missing + other.missing,
-            self.propensities + other.propensities,
-            tuple(one + two for one, two in zip(self.feature_sums, other.feature_sums, strict=True)),
-        )
+    __add__ = add_fields
 
     @property
     def unlogged_mass(self) -> float:
@@ -211,7 +203,6 @@ class FirstPass:
 
     @cached_property
     def linear_notes(self) -> tuple[str, ...]:
-        """Evidence against a linear reward model, from the sample."""
         assert self.sample is not None
         every = self.sums is not None and self.sample.n_rows == self.rows.n_rows
         sums = self.sums if every else Statistics.of(self.sample)
@@ -351,7 +342,6 @@ def _propensities_within(low: np.ndarray, high: np.ndarray, block: Log, first_ro
 
 
 def named_terms(parts: EstimatorTerms) -> Iterator[tuple[str, Terms]]:
-    """An estimator's statistics by name."""
     yield "plain", parts.plain
     if parts.low is not None and parts.high is not None:
         yield from (("low", parts.low), ("high", parts.high))
@@ -367,9 +357,6 @@ def term_columns(terms: Terms) -> Iterator[tuple[str, np.ndarray]]:
     if terms.numerator is not None and terms.denominator is not None:
         yield from (("numerator", terms.numerator), ("denominator", terms.denominator))
 
-
-MASSES = ("missing", "clipped", "deficit", "unclipped deficit")
-"""Rows of an estimator whose mean is needed; of the last two, the standard error too."""
 
 WEIGHTS = ("weights", "unclipped")
 """Rows of an estimator whose effective sample size is needed."""
@@ -387,31 +374,15 @@ def named_rows(parts: EstimatorTerms) -> Iterator[tuple[str, np.ndarray]]:
         yield from ((f"check {name}", rows) for name, rows in named_rows(parts.check))
 
 
-def _own_name(name: str) -> str:
-    return name.removeprefix("check ")
-
-
-def without_rows(parts: EstimatorTerms) -> EstimatorTerms:
-    """All but the rows."""
-    none = np.empty(0)
-
-    def bare(terms: Terms | None) -> Any:
-        if terms is None:
-            return None
-        ratio = None if terms.numerator is None else none
-        return replace(terms, base=none, numerator=ratio, denominator=ratio)
-
-    names = ("missing", "clipped", "deficit", *WEIGHTS)
-    emptied: dict[str, Any] = {name: None if getattr(parts, name) is None else none for name in names}
-    return replace(
-        parts,
-        **emptied,
-        plain=bare(parts.plain),
-        low=bare(parts.low),
-        high=bare(parts.high),
-        ends=None if parts.ends is None else (bare(parts.ends[0]), bare(parts.ends[1])),
-        check=None if parts.check is None else without_rows(parts.check),
-    )
+def without_rows(value: Any) -> Any:
+    """An estimator's terms with empty arrays in the place of its rows."""
+    if isinstance(value, np.ndarray):
+        return np.empty(0)
+    if isinstance(value, tuple):
+        return tuple(map(without_rows, value))
+    if isinstance(value, Terms | EstimatorTerms):
+        return replace(value, **{name: without_rows(each) for name, each in vars(value).items()})
+    return value
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,7 +406,7 @@ class EstimatorSums:
             for column, rows in term_columns(terms)
         ]
         for name, rows in (*own, *columns):
-            if _own_name(name) in WEIGHTS:
+            if name.removeprefix("check ") in WEIGHTS:
                 weights[name] = PowerSums.of(rows)
                 continue
             if id(rows) not in summed:
@@ -456,7 +427,6 @@ class EstimatorSums:
 
     @cached_property
     def centres(self) -> "dict[str, TermCentre]":
-        """The centre of each statistic by name."""
         return {name: TermCentre.of(name, terms, self) for name, terms in named_terms(self.parts)}
 
 
@@ -488,36 +458,26 @@ MethodSums = dict[str, "EstimatorSums | SparingError"]
 """By method; the first error, where it cannot be used."""
 
 
-class EstimatorBlocks:
-    """The estimators' terms of blocks; with `keep`, those of a log in memory are kept for the third pass."""
-
-    def __init__(self, blocks: BlockQuantities, *, keep: bool) -> None:
-        self.blocks, self.keep = blocks, keep
-        self._kept: dict[tuple[int, str], EstimatorTerms] = {}
-
-    def each(
-        self, methods: Sequence[str], block: Log, first_row: int
-    ) -> Iterator[tuple[str, EstimatorTerms | SparingError]]:
-        """The terms of each method, or why it cannot be used."""
-        of = self.blocks.of(block, first_row)
-        for method in methods:
-            terms: EstimatorTerms | SparingError | None = self._kept.get((first_row, method))
-            if terms is None:
-                terms = _result_or_error(partial(ESTIMATORS[method], of))
-            if self.keep and isinstance(terms, EstimatorTerms):
-                self._kept[first_row, method] = terms
-            yield method, terms
-        self.blocks.release(of)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"blocks": self.blocks, "keep": False, "_kept": {}}
+def estimator_terms(
+    blocks: BlockQuantities, methods: Sequence[str], block: Log, first_row: int
+) -> Iterator[tuple[str, EstimatorTerms | SparingError]]:
+    """The terms of each method on a block, or why it cannot be used."""
+    of = blocks.of(block, first_row)
+    for method in methods:
+        terms: EstimatorTerms | SparingError | None = of.terms.get(method)
+        if terms is None:
+            terms = _result_or_error(partial(ESTIMATORS[method], of))
+        if blocks.keep_terms and isinstance(terms, EstimatorTerms):
+            of.terms[method] = terms
+        yield method, terms
+    blocks.release(of)
 
 
 class SumTerms(Statistic[Log, MethodSums]):
     """The second pass: sum every estimator's rows."""
 
-    def __init__(self, estimators: EstimatorBlocks, methods: Sequence[str]) -> None:
-        self.estimators, self.methods = estimators, tuple(methods)
+    def __init__(self, blocks: BlockQuantities, methods: Sequence[str]) -> None:
+        self.blocks, self.methods = blocks, tuple(methods)
 
     def zero(self) -> MethodSums:
         return {}
@@ -525,7 +485,7 @@ class SumTerms(Statistic[Log, MethodSums]):
     def update(self, state: MethodSums, block: Log, first_row: int) -> MethodSums:
         usable = [method for method in self.methods if not isinstance(state.get(method), SparingError)]
         found = MethodSums()
-        for method, terms in self.estimators.each(usable, block, first_row):
+        for method, terms in estimator_terms(self.blocks, usable, block, first_row):
             found[method] = terms if isinstance(terms, SparingError) else EstimatorSums.of(terms)
         return self.merge(state, found)
 
@@ -553,8 +513,8 @@ class DeviationSums:
 class SumDeviations(Statistic[Log, DeviationSums]):
     """The third pass: sum how far every estimator's rows are from their means, and resample them for a bootstrap."""
 
-    def __init__(self, estimators: EstimatorBlocks, sums: dict[str, EstimatorSums], interval: str) -> None:
-        self.estimators, self.sums, self.interval = estimators, sums, interval
+    def __init__(self, blocks: BlockQuantities, sums: dict[str, EstimatorSums]) -> None:
+        self.blocks, self.sums, self.interval = blocks, sums, blocks.shared.settings.interval
 
     def zero(self) -> DeviationSums:
         return DeviationSums({}, np.empty((0, 0)))
@@ -562,7 +522,7 @@ class SumDeviations(Statistic[Log, DeviationSums]):
     def update(self, state: DeviationSums, block: Log, first_row: int) -> DeviationSums:
         powers: dict[tuple[str, str], PowerSums] = {}
         columns: list[np.ndarray] = []
-        for method, parts in self.estimators.each(list(self.sums), block, first_row):
+        for method, parts in estimator_terms(self.blocks, list(self.sums), block, first_row):
             parts, sums = value_or_raise(parts), self.sums[method]
             found: dict[tuple[int, int, int, float], PowerSums] = {}  # many statistics have rows in common
             for name, terms in named_terms(parts):
@@ -577,8 +537,7 @@ class SumDeviations(Statistic[Log, DeviationSums]):
                     powers[method, name] = PowerSums.of(values - sums.mean(name))
         if not columns:
             return self.merge(state, DeviationSums(powers, np.empty((0, 0))))
-        seed = self.estimators.blocks.shared.settings.seed
-        resampled = resample_sums(columns, self.interval, seed, first_row)
+        resampled = resample_sums(columns, self.interval, self.blocks.shared.settings.seed, first_row)
         return self.merge(state, DeviationSums(powers, resampled))
 
     def merge(self, one: DeviationSums, other: DeviationSums) -> DeviationSums:
@@ -688,6 +647,7 @@ class EvaluationData:
             policy,
             GlobalQuantities((np.nan, np.nan), settings),
             keep=rows.in_memory and cells <= MAX_CACHED_CELLS,
+            keep_terms=rows.in_memory and cells + terms <= MAX_CACHED_CELLS,
         )
         self.header, self.settings = rows.header, settings
         self._first = first = FirstPass.of(rows, blocks)
@@ -699,15 +659,14 @@ class EvaluationData:
         self.unlogged_mass = first.totals.unlogged_mass
         self.n_folds = first.folds.count if isinstance(first.folds, Folds) else settings.folds
         blocks.shared = first.global_quantities(self.reward_range, lambda done, total: steps.step())
-        estimators = EstimatorBlocks(blocks, keep=rows.in_memory and cells + terms <= MAX_CACHED_CELLS)
-        self._sums = rows.fold(SumTerms(estimators, settings.methods))
+        self._sums = rows.fold(SumTerms(blocks, settings.methods))
         steps.step()
         finite = {
             method: sums
             for method, sums in self._sums.items()
             if isinstance(sums, EstimatorSums) and np.isfinite(sums.centres["plain"].value)
         }
-        third = SumDeviations(estimators, finite, settings.interval)
+        third = SumDeviations(blocks, finite)
         self._deviations = rows.fold(third) if finite else third.zero()
         steps.step()
         self._columns = _column_places(finite)
@@ -715,7 +674,6 @@ class EvaluationData:
 
     @property
     def linear_notes(self) -> tuple[str, ...]:
-        """Evidence against a linear reward model."""
         return self._first.linear_notes
 
     @property
@@ -737,7 +695,6 @@ class EvaluationData:
         return EstimatorSummary.of(sums, deviations, self._columns.get(method, {}))
 
     def limits(self, confidence: float) -> Limits:
-        """What makes limits of the summaries' statistics."""
         return Limits(self.settings.interval, confidence, self._deviations.sums, self.settings.seed)
 
 

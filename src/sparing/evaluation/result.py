@@ -56,12 +56,10 @@ class Estimate:
         return self.unknown
 
     def to_dict(self) -> dict[str, Any]:
-        """The estimate as plain values; `unknown` is called `untold` there, as in earlier versions."""
         return {{"unknown": "untold"}.get(name, name): value for name, value in asdict(self).items()}
 
     @property
     def shown(self) -> str:
-        """The value for people."""
         return "unknown" if self.unknown else f"{self.value:.4g}"
 
     @property
@@ -134,13 +132,12 @@ class Evaluation:
 
     @property
     def unsupported_mass(self) -> float | None:
-        """The policy's mass outside the support: the largest told, None if no method can tell."""
-        told = [e.unsupported_mass for e in self.estimates if e.unsupported_mass is not None]
-        return max(told) if told else None
+        """The policy's mass outside the support: the largest of all methods, None if none is known."""
+        masses = [e.unsupported_mass for e in self.estimates if e.unsupported_mass is not None]
+        return max(masses) if masses else None
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is to be said of the estimates, each once."""
         return tuple(dict.fromkeys(note for estimate in self.estimates for note in estimate.notes))
 
     @property
@@ -154,7 +151,6 @@ class Evaluation:
 
     @property
     def flagged(self) -> bool:
-        """Whether any value is not supported by the log."""
         return any(estimate.flagged for estimate in self.estimates)
 
     @property
@@ -163,7 +159,6 @@ class Evaluation:
         return tuple(_warnings(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """The evaluation as plain values."""
         return asdict(self) | {"estimates": tuple(each.to_dict() for each in self.estimates)}
 
     def to_frame(self) -> "pandas.DataFrame":

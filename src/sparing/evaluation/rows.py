@@ -41,7 +41,6 @@ class EvaluationSettings:
     reward_model: str = "linear"
 
     def ellipsoids(self, sums: Statistics) -> ConfidenceEllipsoids:
-        """The linear model's confidence band."""
         assumptions = Assumptions.resolve(
             sums, ridge=self.ridge, noise=self.noise, theta_bound=self.theta_bound, delta=self.delta
         )
@@ -104,6 +103,7 @@ class RowQuantities:
     policy: Policy | np.ndarray
     shared: GlobalQuantities
     first_row: int = 0
+    terms: dict[str, Any] = field(default_factory=dict, init=False)
     _chances: list[tuple[slice, np.ndarray]] | None = field(default=None, init=False)
 
     def clear(self) -> None:
@@ -159,7 +159,6 @@ class RowQuantities:
 
     @cached_property
     def fold_of(self) -> np.ndarray:
-        """The fold of each row's context."""
         return value_or_raise(self.shared.folds).assign_folds(self.log)
 
     @cached_property
@@ -183,7 +182,6 @@ class RowQuantities:
 
     @cached_property
     def cross_fitted(self) -> "RewardPredictions":
-        """The reward model of each row's own fold."""
         if self.settings.reward_model == "boosted":
             trees = value_or_raise(self.shared.boosted)
             single = len(trees.without) == 1  # one context only, none to hold out
@@ -202,7 +200,6 @@ class RowQuantities:
 
     @property
     def supports_all(self) -> bool:
-        """Whether every row supports every action."""
         support = self.log.support
         return support.known and int(support.sizes.min(initial=self.log.n_actions)) == self.log.n_actions
 
@@ -232,7 +229,6 @@ class RowQuantities:
         return PolicyPart.of(self, excess)
 
     def global_mean(self, name: str) -> float:
-        """A mean over all rows of the log."""
         return self.shared.means[name]
 
     def policy_feature_sums(self, *, within_support: bool) -> np.ndarray:
@@ -340,12 +336,13 @@ class RewardPredictions:
 class BlockQuantities:
     """Makes the row quantities of blocks; with `keep`, those of a log in memory are kept from pass to pass."""
 
-    def __init__(self, policy: Policy | np.ndarray, shared: GlobalQuantities, *, keep: bool) -> None:
-        self.policy, self.shared = policy, shared
+    def __init__(
+        self, policy: Policy | np.ndarray, shared: GlobalQuantities, *, keep: bool, keep_terms: bool = False
+    ) -> None:
+        self.policy, self.shared, self.keep_terms = policy, shared, keep_terms
         self._kept: dict[int, RowQuantities] | None = {} if keep else None
 
     def of(self, block: Log, first_row: int) -> RowQuantities:
-        """The quantities of a block."""
         if self._kept is None:
             return RowQuantities(block, self.policy, self.shared, first_row)
         if first_row not in self._kept:
@@ -360,10 +357,9 @@ class BlockQuantities:
             of.clear()
 
     def close(self) -> None:
-        """Forget all blocks."""
         for of in (self._kept or {}).values():
             of.clear()
         self._kept = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"policy": self.policy, "shared": self.shared, "_kept": None}
+        return {"policy": self.policy, "shared": self.shared, "keep_terms": False, "_kept": None}

@@ -228,7 +228,6 @@ def auto(request: LearningRequest, *, candidates: Sequence[str] = CANDIDATES) ->
 
 
 def _fit_member(request: LearningRequest, trial: CandidateSet | None, name: str) -> Any:
-    """A candidate's policy from all rows."""
     from sparing.learning.learn import METHODS
 
     method = name.removesuffix(ON_SUPPORT)
@@ -345,7 +344,6 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
 
 
 def _folds(request: LearningRequest, log: Log) -> list[np.ndarray]:
-    """The rows of each fold as masks (n,)."""
     fold_of = fold_of_rows(request, log)
     assert fold_of is not None
     return [fold_of == fold for fold in np.unique(fold_of)]
@@ -383,7 +381,6 @@ def _support_varies(log: Log) -> bool:
 
 
 def _likely_support(log: Log) -> KnownSupport:
-    """The logged actions that a context is likely to support."""
     return KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log)
 
 
@@ -397,7 +394,6 @@ def _held_out_support(request: LearningRequest) -> np.ndarray:
 
 
 def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndarray:
-    """The cross-fitted r̂ (n, K) with the smaller squared error."""
     if boosted is None:
         return linear
     one, other = (((log.rewards - _logged(log, each)) ** 2).mean() for each in (linear, boosted))
@@ -405,7 +401,6 @@ def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndar
 
 
 def _logged(log: Log, table: np.ndarray) -> np.ndarray:
-    """The entries (n,) of the logged actions in a table (n, K)."""
     return table[np.arange(log.n_rows), log.actions]
 
 

@@ -68,7 +68,7 @@ def greedy(request: LearningRequest, *, ridge: Any = None, score: str = "argmax"
     model, notes = request.allowed_actions(sums.counts)
     theta = reward_parameters(sums, choice.ridge)
     policy = GreedyPolicy(rows.action_names, theta, request.priority, model, notes=notes + choice.notes)
-    return replace(policy, taught=choice.extra)
+    return replace(policy, trained_on=choice.extra)
 
 
 def _greedy_by_limit(request: LearningRequest, ridge: Any) -> GreedyPolicy:
@@ -106,7 +106,7 @@ def pessimistic(request: LearningRequest, **assumptions: Any) -> PessimisticPoli
         model,
         notes=(*notes, str(resolved)),
     )
-    return replace(policy, taught=fingerprint[0]) if fingerprint else policy
+    return replace(policy, trained_on=fingerprint[0]) if fingerprint else policy
 
 
 def pi_plus_policy(
@@ -280,7 +280,6 @@ def _greedy(method: str, request: LearningRequest, part: TrainingData, theta: np
 
 
 def _softmax(method: str, part: TrainingData, objective: Objective, l2: float) -> SoftmaxPolicy:
-    """The softmax-linear policy that maximises an objective."""
     log = part.log
     theta = maximise(log.contexts, part.allowed, objective, l2=l2, n_actions=log.n_actions)
     return SoftmaxPolicy(log.action_names, theta, 1.0, part.model, method)
@@ -357,7 +356,7 @@ def learn(
     Returns
     -------
     Policy
-        With a fingerprint of its training rows, ``policy.taught``.
+        With a fingerprint of its training rows, ``policy.trained_on``.
 
     Raises
     ------
@@ -394,14 +393,13 @@ def learn(
     counter = ProgressCounter(progress)
     request = LearningRequest(rows, seed, progress=counter, fingerprint=by_passes, **shared)
     policy: Any = fit(request, **options)
-    fingerprint = policy.taught or TrainingFingerprint.of(rows)
-    learned: Policy = replace(policy, taught=replace(fingerprint, split=split), encoder=log.encoder)
+    fingerprint = policy.trained_on or TrainingFingerprint.of(rows)
+    learned: Policy = replace(policy, trained_on=replace(fingerprint, split=split), encoder=log.encoder)
     counter.step()
     return learned
 
 
 def _training_rows(log: AnyLog, holdout: float, seed: int, *, by_passes: bool) -> tuple[Rows, Split]:
-    """The rows to learn from, and the split that holds the others out."""
     split, held = Split.of(log, holdout, seed)
     if not 2 <= held <= log.n_rows - 2:
         raise SettingError(

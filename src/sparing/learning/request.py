@@ -47,7 +47,6 @@ class LearningRequest:
 
     @cached_property
     def log(self) -> Log:
-        """All rows in memory."""
         return self.rows.read()
 
     def of_rows(self, log: Log) -> "LearningRequest":

@@ -159,7 +159,6 @@ class CalibrationLine(NamedTuple):
         return cls(shift, scale, rr - r * r / rows - 2 * scale * joint + scale * scale * square)
 
     def errors(self, rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        """(r − α − β·p)², (n,)."""
         errors: np.ndarray = (rewards - self.shift - self.scale * predicted) ** 2
         return errors
 
@@ -206,7 +205,6 @@ def crossfitted_scores(request: LearningRequest, log: Log, ridge: Any) -> np.nda
 
 
 def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
-    """The lower 95 % limit of `support_aware_terms`."""
     return closed_form(support_aware_terms(table, log, lowest), "normal", CONFIDENCE)[0]
 
 

@@ -4,7 +4,7 @@ import contextlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +17,7 @@ from sparing.log.tables import TableSource
 
 S = TypeVar("S")
 B = TypeVar("B")
+D = TypeVar("D")
 
 # Tasks per worker, at most: enough that no worker waits long for the last task.
 TASKS_PER_WORKER = 16
@@ -160,6 +161,21 @@ class ScanWorker(Generic[B, S]):
             if progress is not None and stop is not None:
                 progress(row + batch.num_rows, stop)
         return chunks.total()
+
+
+def add_fields(one: D, other: D) -> D:
+    """Add two dataclasses field by field, entries of tuples and dicts one by one; None where either has None."""
+    return type(one)(*(_add(getattr(one, each.name), getattr(other, each.name)) for each in fields(one)))  # type: ignore[arg-type]
+
+
+def _add(one: Any, other: Any) -> Any:
+    if one is None or other is None:
+        return None
+    if isinstance(one, tuple):
+        return tuple(map(_add, one, other))
+    if isinstance(one, dict):
+        return {name: _add(value, other[name]) for name, value in one.items()}
+    return one + other
 
 
 @contextlib.contextmanager

@@ -31,8 +31,8 @@ SHRINKAGE = 5.0
 """Rows of average reward that every action's mean is joined by, so that one lucky row does not make an action lead."""
 
 
-PAIRS = 2**17
-"""(row, tree) pairs that go down their trees at once."""
+MANY_ROWS, PAIRS = 1024, 2**17
+"""From so many rows on, partitioning them tree by tree is faster than following so many (row, tree) pairs at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,18 +92,34 @@ class Trees:
         """score_a(x), (n, K)."""
         x = np.ascontiguousarray(contexts, dtype=np.float64)
         scores = np.tile(self.base, (len(x), 1))
-        number = tree_numbers(self.owners)
-        rounds = [np.flatnonzero(number == each) for each in range(number.max(initial=-1) + 1)]
-        for rows in Blocks(0, len(x), max(1, PAIRS // max(1, len(self.roots)))):
-            values = self.values[self._leaves(x[rows])]
-            for (
-                trees
-            ) in rounds:  # an action's trees one after the other, so that the order of its sum is fixed
-                scores[rows, self.owners[trees]] += values[trees].T
+        # Both ways add an action's trees one after the other, so that the order of its sum is fixed.
+        if len(x) >= MANY_ROWS:
+            columns = np.ascontiguousarray(x.T)
+            for root, owner in zip(self.roots.tolist(), self.owners.tolist(), strict=True):
+                scores[:, owner] += self._tree_values(root, columns)
+        else:
+            number = tree_numbers(self.owners)
+            rounds = [np.flatnonzero(number == each) for each in range(number.max(initial=-1) + 1)]
+            for rows in Blocks(0, len(x), max(1, PAIRS // max(1, len(self.roots)))):
+                values = self.values[self._leaves(x[rows])]
+                for trees in rounds:
+                    scores[rows, self.owners[trees]] += values[trees].T
         seen = self.rows > 0
         if seen.any() and not seen.all():
             scores[:, ~seen] = scores[:, seen].mean(axis=1, keepdims=True)
         return scores
+
+    def _tree_values(self, root: int, columns: np.ndarray) -> np.ndarray:
+        """The values of one tree for contexts (d, n), (n,): rows are partitioned from node to node."""
+        values, parts = np.empty(columns.shape[1]), [(root, np.arange(columns.shape[1]))]
+        while parts:
+            node, rows = parts.pop()
+            if self.right[node] == 0:
+                values[rows] = self.values[node]
+                continue
+            left = columns[self.features[node]].take(rows) <= self.thresholds[node]
+            parts += [(node + 1, rows.compress(left)), (self.right[node], rows.compress(~left))]
+        return values
 
     def _leaves(self, x: np.ndarray) -> np.ndarray:
         """The leaf of each context (m, d) in each tree, (T, m), level by level."""

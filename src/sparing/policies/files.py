@@ -68,7 +68,7 @@ def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: b
         If the policy's class cannot be saved, or its support is a function and `omit_support` is False.
     """
     header, arrays = _encoded(policy, "", omit_support)
-    known: TrainingFingerprint | None = getattr(policy, "taught", None)
+    known: TrainingFingerprint | None = getattr(policy, "trained_on", None)
     if known is not None:
         # The order check is no field of the split on disk: releases before 0.2 refuse a split with a field they lack.
         split = known.split and {"share": known.split.share, "seed": known.split.seed, "by": known.split.by}
@@ -117,9 +117,9 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
     with archive.understanding(path, "policy"):
         policy: Any = _decoded(saved, "", arrays, given)
         encoder = saved.get("encoder")
-        taught = _fingerprint(saved.get("taught"), arrays)
+        fingerprint = _fingerprint(saved.get("taught"), arrays)
         encoder = None if encoder is None else Encoder.from_header(encoder)  # 0 is no encoder, and no None
-        read: Policy = replace(policy, taught=taught, encoder=encoder)
+        read: Policy = replace(policy, trained_on=fingerprint, encoder=encoder)
         return read
 
 

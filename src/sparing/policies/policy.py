@@ -1,5 +1,6 @@
 """Policies: a distribution over actions for each context, and its probabilities on the rows of a log."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -50,14 +51,20 @@ class TrainedPolicy:
 
     Attributes
     ----------
-    taught : TrainingFingerprint or None
+    trained_on : TrainingFingerprint or None
         The rows the policy was learned from; None if unknown.
     encoder : Encoder or None
         Encodes raw columns; None if contexts are arrays only.
     """
 
-    taught: TrainingFingerprint | None = field(default=None, kw_only=True)
+    trained_on: TrainingFingerprint | None = field(default=None, kw_only=True)
     encoder: Encoder | None = field(default=None, kw_only=True)
+
+    @property
+    def taught(self) -> TrainingFingerprint | None:
+        """Deprecated name of `trained_on`."""
+        warnings.warn("Policy.taught is deprecated; use trained_on", DeprecationWarning, stacklevel=2)
+        return self.trained_on
 
     def actions(self, contexts: Any, rng: np.random.Generator | None = None) -> np.ndarray:
         """Choose one action for each context.
@@ -80,8 +87,8 @@ class TrainedPolicy:
     def __repr__(self) -> str:
         policy: Any = self
         kind = getattr(policy, "method", type(self).__name__)
-        taught = "" if self.taught is None else f", learnt from {self.taught.rows:,} rows"
-        return f"{type(self).__name__}({kind}, {len(policy.action_names):,} actions{taught})"
+        rows = "" if self.trained_on is None else f", learnt from {self.trained_on.rows:,} rows"
+        return f"{type(self).__name__}({kind}, {len(policy.action_names):,} actions{rows})"
 
     def rows(self, given: Any, n_features: int | None = None) -> np.ndarray:
         """Contexts (n, d) of arrays or raw columns; d is checked against `n_features` if that is given."""
@@ -115,11 +122,11 @@ class TrainedPolicy:
         SettingError
             If nothing was held out, or the held-out rows cannot be identified in this log.
         """
-        if self.taught is None:
+        if self.trained_on is None:
             raise SettingError(
-                "this policy does not know which rows taught it. Learn it with sparing.learn(log, ..., holdout=0.3)"
+                "the policy has no record of its training rows. Learn it with sparing.learn(log, ..., holdout=0.3)"
             )
-        return self.taught.held_out(log)
+        return self.trained_on.held_out(log)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
