@@ -29,7 +29,7 @@ def test_parts(text, parts):
 def test_a_wrong_quote_is_told(text):
     with pytest.raises(SettingError) as refused:
         words(text, "item_features")
-    assert str(refused.value).startswith(f"--item-features {text}: a double quote that does not close")
+    assert str(refused.value).startswith(f"--item-features {text}: a double quote that is not closed")
 
 
 def test_labels_with_commas(tmp_path):

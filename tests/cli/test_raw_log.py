@@ -144,6 +144,6 @@ def test_actions_that_may_be_one_are_told(tmp_path, walked):
     path.write_text("age,action,reward\n" + "".join(f"{i},{labels[i % 5]},{i % 2}\n" for i in range(60)))
     done = runner.invoke(app, ["audit", str(path), *walked])
     assert done.exit_code == 0, done.output
-    assert "and 1 more, differ only in case or spaces, and are taken for two" in done.stderr
+    assert "and 1 more, differ only in case or spaces and count as different" in done.stderr
     path.write_text(path.read_text().replace("Red ", "red").replace("BLUE", "blue"))
     assert "differ only" not in runner.invoke(app, ["audit", str(path)]).stderr

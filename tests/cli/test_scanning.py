@@ -91,7 +91,7 @@ def test_what_is_wrong_is_told_in_the_words_of_the_prompt(logs, tmp_path):
     for words, match in (
         (["audit", str(logs / "many"), "--engine", "spark"], "engine='spark'"),
         (["audit", str(tmp_path / "nothing" / "*.parquet")], "no table at"),
-        (["learn", str(logs / "many"), "--estimate-support"], "needs all rows at once"),
+        (["learn", str(logs / "many"), "--estimate-support"], "needs all rows in memory"),
         (["audit", str(tmp_path / "nothing.parquet")], "does not exist"),
     ):
         done = runner.invoke(app, words)

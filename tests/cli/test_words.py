@@ -81,10 +81,10 @@ WRONG = {
     "evaluate": [
         ("--policy uniform --interval nix", "--interval nix"),
         ("--policy uniform --band nix", "--band nix"),
-        ("--policy uniform --taught nix", "--taught nix"),
+        ("--policy uniform --training-rows nix", "--training-rows nix"),
         ("--policy uniform --methods nix", "known are dm"),
         ("--policy action:nix", "unknown action 'nix'"),
-        ("--policy action:nix", "Name all that may be played with --actions"),
+        ("--policy action:nix", "List all actions with --actions"),
     ],
     "plan": [
         ("--worlds 3", "--worlds 3"),

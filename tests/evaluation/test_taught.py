@@ -136,7 +136,7 @@ def test_the_commands_without_a_holdout(tmp_path, monkeypatch):
     refused = run("evaluate", "log.parquet", "--policy", "policy.sparing", "--methods", "dr")
     assert isinstance(refused.exception, SettingError)
     allowed = run(
-        "evaluate", "log.parquet", "--policy", "policy.sparing", "--methods", "dr", "--taught", "allow"
+        "evaluate", "log.parquet", "--policy", "policy.sparing", "--methods", "dr", "--training-rows", "allow"
     )
     assert "IN-SAMPLE" in allowed.stdout
 

@@ -50,30 +50,30 @@ def demo(
     if data:
         _classes(data, tuple(options.words(never, "never")), settings, out, as_json=as_json)
     elif never:
-        raise SettingError(f"never={never!r} names classes of a real data set; name that too, with --data")
+        raise SettingError(f"never={never!r} names classes of a real data set. Name the data set with --data")
     else:
-        _desk(settings, out, as_json=as_json)
+        _run_support_desk(settings, out, as_json=as_json)
 
 
-def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
+def _run_support_desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
     from sparing import archive
-    from sparing.demo import support_desk as desk
+    from sparing.demo import support_desk
     from sparing.demo import support_desk_page as page
 
-    def tell(text: str) -> None:
+    def show(text: str) -> None:
         if not as_json:
             terminal.print_text(text)
 
-    setting = desk.DeskSetting(**settings)
-    table, log = desk.first_table(setting), out / "tickets.csv"
+    setting = support_desk.DeskSetting(**settings)
+    table, log = support_desk.first_table(setting), out / "tickets.csv"
     archive.folder(out)
-    desk.write_table(table, log)
-    seen = page.aligned(list(table), page.sample(table), numbers=("months", desk.REWARD))
-    tell(f"{page.filled(page.opening(setting))}\n\n{seen}\n")
-    begun = desk.begin(setting, table)
-    tell("{}\n".format("\n  ".join(page.audit_text(begun))))
+    support_desk.write_table(table, log)
+    seen = page.aligned(list(table), page.sample(table), numbers=("months", support_desk.REWARD))
+    show(f"{page.filled(page.opening(setting))}\n\n{seen}\n")
+    begun = support_desk.begin(setting, table)
+    show("{}\n".format("\n  ".join(page.audit_text(begun))))
     with terminal.progress_bar("learning live") as progress:
-        result = desk.go_live(begun, progress=progress)
+        result = support_desk.go_live(begun, progress=progress)
     after = [f"{terminal.program()} {command}" for command in page.commands(setting, log)]
     written = terminal.drawn(lambda: page.write(result, out, after))
     if as_json:
@@ -84,10 +84,10 @@ def _desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> None:
     for text in (
         page.verdict(result),
         page.method(result),
-        f"The truth: {desk.TRUTH_TEXT}",
+        f"The truth: {support_desk.TRUTH_TEXT}",
     ):
-        tell(f"{page.filled(text)}\n")
-    tell(f"Log:    {log}\n{written}\n\nNext:")
+        show(f"{page.filled(text)}\n")
+    show(f"Log:    {log}\n{written}\n\nNext:")
     terminal.print_text("\n".join(f"  {command}" for command in after), whole=True)
 
 

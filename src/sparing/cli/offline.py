@@ -18,14 +18,14 @@ MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 
 
 @options.reads_log(
-    error=(0.1, "ε: largest certified error of a supported action."),
+    error=(0.1, "ε: largest certified error of a supported action's mean."),
     rare=(0.01, "Propensities below this count as rare."),
     confidence=(0.95, "Confidence of the limits of an estimated support."),
-    noise=(float, "σ of a reward; default: estimated."),
+    noise=(float, "Standard deviation of a reward around its mean; default: estimated."),
     ridge=(1.0, "λ of the regression."),
-    delta=(0.05, "Probability with which certified errors may fail."),
-    radius_scale=(1.0, "Factor on the radius behind the upsides."),
-    gaps=(20, "Gaps to list."),
+    delta=(0.05, "Probability that a certified error bound fails."),
+    radius_scale=(1.0, "Factor on the confidence radius of the upsides."),
+    gaps=(20, "Number of gaps to list."),
     seed=(0, "Seed of the sampled rows."),
 )
 def audit(
@@ -38,7 +38,7 @@ def audit(
     html: Annotated[Path | None, typer.Option(help="Write a self-contained page to this file.")] = None,
     fail_on: Annotated[
         list[str] | None,
-        typer.Option(help="Exit with code 3 if METRIC OP NUMBER holds or is not known; can be repeated."),
+        typer.Option(help="Exit with code 3 if METRIC OP NUMBER holds or is unknown; may be repeated."),
     ] = None,
     reward_range: options.RewardRange = "",
     **settings: Any,
@@ -50,15 +50,15 @@ def audit(
 
     Example: sparing audit log.parquet --html audit.html --fail-on "unsupported_share>0.2"
     """
-    from sparing.auditing import audit as look_over
+    from sparing.auditing import audit as audit_log
     from sparing.auditing import gate
     from sparing.auditing import page as report
 
     gates = [gate(text) for text in fail_on or []]
     rows, target = options.read_both(log, policy) if policy else (log.open(), None)
-    with options.walking("auditing", rows):
-        found = look_over(rows, policy=target, reward_range=options.pair(reward_range), **settings)
-    shut = [verdict for judge in gates if (verdict := judge(found.metrics)) is not None]
+    with options.progress_of("auditing", rows):
+        found = audit_log(rows, policy=target, reward_range=options.pair(reward_range), **settings)
+    failed = [verdict for check in gates if (verdict := check(found.metrics)) is not None]
     if html is not None:
         report.write(found, html, title=log.name)
     if as_json:
@@ -66,13 +66,13 @@ def audit(
     else:
         _print_audit(found)
         terminal.print_next_step(
-            "what can be learnt from the log alone", ["learn", *log.again(reward_range=reward_range)]
+            "what can be learnt from the log alone", ["learn", *log.repeat_options(reward_range=reward_range)]
         )
     if html is not None:
         terminal.print_status(f"Page: {html}")
-    for verdict in shut:
+    for verdict in failed:
         terminal.print_status(f"sparing: failed on {verdict}")
-    if shut:
+    if failed:
         raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
@@ -130,9 +130,9 @@ def learn(
     table, settings = log.open(), options.settings(option)
     if reward_range:
         settings["reward_range"] = options.pair(reward_range)
-    with options.walking(f"learning {method}", table) as progress:
+    with options.progress_of(f"learning {method}", table) as progress:
         policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
-    with options.walking("evaluating it", table):
+    with options.progress_of("evaluating it", table):
         found = _evaluate_held_out(table, policy, settings.get("reward_range")) if holdout else None
         shares = mean_probabilities(policy, table)
     save_policy(policy, out)
@@ -149,7 +149,10 @@ def learn(
     if found is None:
         again, why = ["ANOTHER_LOG", *options.options(policy=out)], "evaluate it on another log"
     else:
-        again, why = log.again(policy=out, reward_range=reward_range), "all methods, on the rows held out"
+        again, why = (
+            log.repeat_options(policy=out, reward_range=reward_range),
+            "all methods, on the rows held out",
+        )
     terminal.print_next_step(why, ["evaluate", *again])
 
 
@@ -191,8 +194,8 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
     interval=("normal", "normal, bootstrap, block-bootstrap or bernstein."),
     confidence=(0.95, "Confidence of the intervals."),
     band=("range", "Bounds on the value of unsupported actions: range, or model."),
-    clip=("percentile-ratio", "M: percentile-ratio, a number, or inf."),
-    taught=("refuse", "Rows that the policy was trained on: refuse, or allow and mark."),
+    clip=("percentile-ratio", "Largest importance weight: percentile-ratio, a number, or inf."),
+    training_rows=("refuse", "Rows that the policy was trained on: refuse, or allow and mark."),
 )
 def evaluate(
     log: options.GivenLog,
@@ -208,6 +211,7 @@ def evaluate(
         typer.Option(min=0, max=1, help="Exit with code 3 if more of the policy's mass is unsupported."),
     ] = None,
     as_json: options.AsJson = False,
+    taught: Annotated[str, typer.Option(hidden=True)] = "",
     **settings: Any,
 ) -> None:
     """Estimate from a log what a policy would have earned.
@@ -219,22 +223,26 @@ def evaluate(
     from sparing.evaluation import evaluate as evaluate_policy
     from sparing.log.tables import redact_uri
 
+    if taught:
+        terminal.print_status("sparing: --taught is now --training-rows; the next release drops the old name")
+        settings["training_rows"] = taught
     table, target = options.read_both(log, policy)
-    with options.walking("evaluating", table) as progress:
+    with options.progress_of("evaluating", table) as progress:
         found = evaluate_policy(
             table,
             target,
             methods=options.words(methods, "methods") or None,
             reward_range=options.pair(reward_range),
             progress=progress,
-            training_rows=settings.pop("taught"),
             **settings,
         )
     if as_json:
         terminal.print_json(found.to_dict())
     else:
         _print_evaluation(found, title=f"{policy} on {redact_uri(log.source)}")
-        terminal.print_next_step("what it would cost to ask live", ["plan", *log.again("estimate_support")])
+        terminal.print_next_step(
+            "what live reward calls would cost", ["plan", *log.repeat_options("estimate_support")]
+        )
     if fail_above is not None and not _within(found, fail_above):
         mass = found.unsupported_mass
         text = "unknown" if mass is None else f"{mass:.4g}"
@@ -247,7 +255,7 @@ def _print_evaluation(found: "Evaluation", *, title: str) -> None:
 
     terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
     terminal.print_text(str(found).splitlines()[0])
-    terminal.print_text("* effective rows, as the weights leave them")
+    terminal.print_text("* effective number of rows, given the weights")
     for line in found.unusable_lines:
         terminal.print_text(line)
     for note in found.notes:
@@ -321,7 +329,7 @@ def plan(
     settings["learners"] = options.words(learners, "learners") or COMPARED
     settings["workers"] = settings["workers"] or None
     rows = log.open()
-    with options.walking("simulating worlds", rows) as progress:
+    with options.progress_of("simulating worlds", rows) as progress:
         said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
         found = make_plan(rows, **said, **settings, progress=progress)
     files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
@@ -330,7 +338,9 @@ def plan(
     else:
         _print_plan(found)
         if call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
-            again = log.again("engine", "workers", "sample", call_cost=call_cost, horizon=found.horizon)
+            again = log.repeat_options(
+                "engine", "workers", "sample", call_cost=call_cost, horizon=found.horizon
+            )
             named = options.options(name="live", log=log.source)
             terminal.print_next_step("go live", ["serve", "store", *named, *again[1:]])
     if files:
@@ -347,8 +357,8 @@ def _print_plan(found: "Plan") -> None:
 
 
 def convert(
-    source: Annotated[str, typer.Argument(help="The log to read; its format is told by its content.")],
-    target: Annotated[Path, typer.Argument(help="Where to write it; the ending says the format.")],
+    source: Annotated[str, typer.Argument(help="The log to read; its format is detected from its content.")],
+    target: Annotated[Path, typer.Argument(help="The file to write; its ending chooses the format.")],
     source_format: Annotated[
         str,
         typer.Option(
@@ -360,13 +370,15 @@ def convert(
     ] = "",
     option: Annotated[
         list[str] | None,
-        typer.Option(help="How to read, as NAME=VALUE: actions, context_id, position, … (docs/formats.md)."),
+        typer.Option(
+            help="A setting of the reader, as NAME=VALUE: actions, context_id, position, … (docs/formats.md); may be repeated."
+        ),
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Convert a log from one format to another.
 
-    It says what was assumed, and what the target cannot carry.
+    It prints what it assumed, and what the target cannot store.
 
     Example: sparing convert decisions.dsjson log.parquet
     """
@@ -403,4 +415,4 @@ def convert(
         terminal.print_text(f"not carried: {sentence}")
     terminal.print_text(f"Written: {target}", whole=True)
     if is_table(target) and target_format in ("", "table"):
-        terminal.print_next_step("what it tried, and what it could not", ["audit", shlex.quote(str(target))])
+        terminal.print_next_step("find what the log does not cover", ["audit", shlex.quote(str(target))])

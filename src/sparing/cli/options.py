@@ -1,4 +1,4 @@
-"""Options that commands share, declared once, and the log that they tell how to read."""
+"""Options that several commands share, and the log that these options describe."""
 
 import contextlib
 import csv
@@ -24,25 +24,24 @@ if TYPE_CHECKING:
     from sparing.policies.policy import Policy
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-LOG = "The log: Parquet, CSV, Arrow, JSON lines, or a peer's format; also a folder, a pattern or a URI of tables."
+LOG = "The log: Parquet, CSV, Arrow, JSON lines, or another tool's format; also a folder, a pattern or a URI of tables."
 LogPath = Annotated[str, typer.Argument(help=LOG)]
 RewardRange = Annotated[
-    str, typer.Option(help="Least and largest mean reward, as LOW,HIGH; default: the range seen.")
+    str, typer.Option(help="Smallest and largest mean reward, as LOW,HIGH; default: the range of the log.")
 ]
 Setting = tuple[Any, str]
-"""An option that goes to the library as it is: its default, or its type if it has none, and its help."""
-
+"""An option that the library takes unchanged: its default (its type if it has none) and its help."""
 
 OPTIONAL = ("propensity", "distribution", "eligible", "context_id", "delimiter", "decimal")
-"""What a log need not have: --propensity '' says that it has none."""
+"""Columns and settings that may be empty: --propensity '' means that the log has no propensities."""
 
 LARGE = 2**30
-"""Bytes of a table from which it is walked where it lies, not read into memory, unless it must be."""
+"""Tables of at least this many bytes are scanned, not read into memory."""
 
 
 @dataclass(frozen=True)
 class GivenLog:
-    """A log as a command's options describe it; `options` are those of the columns that were asked for."""
+    """A log as a command's options describe it; `given` are the names of options that differ from their defaults."""
 
     source: str
     options: dict[str, Any]
@@ -50,41 +49,39 @@ class GivenLog:
 
     @property
     def path(self) -> Path:
-        """Where it is, if that is a file."""
         return Path(self.source)
 
     @property
     def name(self) -> str:
-        """The last part of where it is."""
         return self.source.partition("?")[0].rstrip("/").rpartition("/")[2] or self.source
 
-    def again(self, *without: str, **more: Any) -> list[str]:
-        """The path and those of its options that were given, as words of another command on the same log.
+    def repeat_options(self, *without: str, **more: Any) -> list[str]:
+        """Return the path and the given options as words of another command on the same log.
 
-        But those that it is `without`; and `more` options, which are left out where they are None or empty.
+        Options `without` are dropped. `more` options are added unless they are None or empty.
         """
         given = [_typed(name, self.options[name]) for name in self.given if name not in without]
         return [shlex.quote(self.source), *given, *options(**more)]
 
     def open(self, policy: "Policy | None" = None) -> "AnyLog":
-        """The log in memory; scanned if it is large, not a single file, or an engine was named.
+        """Read the log; scan it if it is large, not a single file, or if --engine is given.
 
-        With --sample, a random part of its rows in memory.
+        With --sample, read a random part of its rows.
         """
         from sparing.log import formats
         from sparing.log.tables import is_file
         from sparing.log.text_files import is_table
 
         given = dict(self.options)
-        engine, workers, part = (given.pop(name, None) for name in WALKS)
+        engine, workers, part = (given.pop(name, None) for name in SCAN_OPTIONS)
         estimates = given.pop("estimate_support", False)
         large = self.path.is_file() and is_table(self.path) and self.path.stat().st_size >= LARGE
         scanned = engine or part or large or not is_file(str(self.source))
         if scanned and estimates:
             raise SettingError(
-                "estimate_support=True needs all rows at once; take a random part of them with --sample, without --engine"
+                "estimate_support=True needs all rows in memory. Use a single file of less than 1 GiB, without --engine"
                 if not part
-                else "estimate_support=True and a sample do not go together; estimate it on a log of its own"
+                else "estimate_support=True and a sample exclude each other. Leave one of them out"
             )
         keywords = self._keywords(policy, given)
         log: AnyLog
@@ -99,14 +96,14 @@ class GivenLog:
                     self.source, engine=engine or "local", workers=workers or None, progress=bar, **keywords
                 )
                 rows.progress, log = None, rows
-            _say_what_was_read(log)
+            _print_what_was_read(log)
             if part:
                 log = rows.sample(part)
                 terminal.print_status(f"sparing: a random {log.n_rows:,} of {rows.n_rows:,} rows")
         return _with_support(log) if estimates else log
 
     def _keywords(self, policy: "Policy | None", given: dict[str, Any]) -> dict[str, Any]:
-        """What `read_log` and `scan` are told; a policy that knows its features has them read so, unless the options say otherwise."""
+        """Return the keywords of `read_log` and `scan`; without --features, a policy's encoder encodes the features."""
         features = features_of(given.pop("features")) or getattr(policy, "encoder", None)
         return {
             "features": features,
@@ -119,33 +116,32 @@ class GivenLog:
 
 
 def _with_support(log: "Any") -> "Log":
-    """The log with its support estimated, unless it is known."""
     if log.support.known:
         return log
     from sparing.auditing import estimate_support
 
     terminal.print_status(
-        "sparing: support was not logged; it is estimated, and so is everything that rests on it"
+        "sparing: support was not logged; it is estimated, and results that use it are approximate"
     )
     return estimate_support(log)[0]
 
 
-def _say_what_was_read(log: "AnyLog") -> None:
-    """What the columns were taken for, and actions that may be one, written in two ways."""
+def _print_what_was_read(log: "AnyLog") -> None:
+    """Print what the columns became, and actions whose labels differ only in case or spaces."""
     from sparing.log.labels import near_duplicates, shorten
 
     if not log.encoder.is_raw:
         terminal.print_status(f"sparing: features: {log.encoder.described()}")
-    if twins := near_duplicates(log.action_names):
-        shown = f"{shorten(twins[0])} and {shorten(twins[1])}"
-        more = f", and {len(twins) // 2 - 1:,} more," if len(twins) > 2 else ""
+    if similar := near_duplicates(log.action_names):
+        shown = f"{shorten(similar[0])} and {shorten(similar[1])}"
+        more = f", and {len(similar) // 2 - 1:,} more," if len(similar) > 2 else ""
         terminal.print_status(
-            f"sparing: the actions {shown}{more} differ only in case or spaces, and are taken for two; write them alike if they are one"
+            f"sparing: the actions {shown}{more} differ only in case or spaces and count as different actions; give them one spelling if they are the same"
         )
 
 
 def options(**given: Any) -> list[str]:
-    """Options as they are typed, each with its value; those that are None or empty are left out."""
+    """Return options as words of a command, without those that are None or empty."""
     return [_typed(name, value) for name, value in given.items() if value is not None and value != ""]
 
 
@@ -154,42 +150,41 @@ def _typed(name: str, value: Any) -> str:
     return flag if value is True else f"{flag} {shlex.quote(str(value))}"
 
 
-WALKS: dict[str, Setting] = {
+SCAN_OPTIONS: dict[str, Setting] = {
     "engine": ("", "Scan the log with: local (threads) or dask://HOST:PORT."),
-    "workers": (0, "Threads that scan it; 0: one per core."),
-    "sample": (0, "Take a random part of so many rows; 0: all."),
+    "workers": (0, "Threads that scan the log; 0: one per core."),
+    "sample": (0, "Read a random sample of this many rows; 0: all."),
 }
-"""Options of commands that can walk a log which does not fit in memory."""
+"""Options of commands that can scan a log that does not fit in memory."""
 
 
 def reads_log(
     *, estimates: bool = False, optional: bool = False, **settings: Setting
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options that say how to read its `log`, which it gets as a `GivenLog`.
+    """Add the options that describe a log to a command, which gets its `log` as a `GivenLog`.
 
-    `estimates`: whether it can also be told to estimate the support. `optional`: the log is `--log`, and None where it is not
-    given. `settings` are options that it takes as `**settings`.
+    With `estimates` the command has --estimate-support. With `optional` the log is the option --log, by default None.
+    `settings` are options that the command takes as `**settings`.
     """
     shared: dict[str, Setting] = {
         role.name: (role.default or "", role.metadata["help"]) for role in fields(ColumnRoles)
     }
     shared["actions"] = (
         "",
-        'All actions, with commas, logged or not; a label with a comma in quotes: "a,b",c',
+        'All actions, logged or not, separated by commas; quote a label with a comma: "a,b",c',
     )
     shared["features"] = (
         "",
-        "auto, raw, or a JSON file that says what each column is; default: by the table.",
+        "auto, raw, or a JSON file with the kind of each column; default: by the table's columns.",
     )
-    shared["items"] = ("", "A table with a row an action: its features.")
-    shared["item_features"] = ("", "As --features, for the items.")
-    shared["delimiter"] = ("", "What parts a text file's cells; default: what its header line tells.")
-    shared["decimal"] = ("", "The decimal mark of a text file's numbers: . or ,")
+    shared["items"] = ("", "A table of action features, with one row per action.")
+    shared["item_features"] = ("", "As --features, for the table of --items.")
+    shared["delimiter"] = ("", "Separator of a text file's cells; default: detected from its first line.")
+    shared["decimal"] = ("", "Decimal mark of a text file's numbers: . or ,")
     if estimates:
-        said = "Estimate propensities and support where they were not logged."
-        shared["estimate_support"] = (False, said)
+        shared["estimate_support"] = (False, "Estimate propensities and support that were not logged.")
     if not optional:
-        shared |= {name: setting for name, setting in WALKS.items() if name not in settings}
+        shared |= {name: setting for name, setting in SCAN_OPTIONS.items() if name not in settings}
     options = [_option(name, *setting) for name, setting in (settings | shared).items()]
 
     def add_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -217,19 +212,19 @@ def reads_log(
     return add_options
 
 
-def _option(name: str, default: Any, said: str) -> inspect.Parameter:
-    """A setting as a parameter; whole numbers are never negative, and a flag has no opposite."""
+def _option(name: str, default: Any, help: str) -> inspect.Parameter:
+    """Return a setting as a parameter; whole numbers are not negative, and a flag has no opposite."""
     kind, default = (default | None, None) if isinstance(default, type) else (type(default), default)
     flags = [f"--{name.replace('_', '-')}"] if kind is bool else []
-    option = typer.Option(*flags, min=0 if kind is int else None, help=said)
+    option = typer.Option(*flags, min=0 if kind is int else None, help=help)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )
 
 
 @contextlib.contextmanager
-def walking(title: str, log: "AnyLog") -> "Iterator[Progress]":
-    """A bar for work on a log; it also tells of every walk over one that is not in memory."""
+def progress_of(title: str, log: "AnyLog") -> "Iterator[Progress]":
+    """Show a progress bar for work on a log, and for every pass over one that is scanned."""
     from sparing.log.rows import Rows
 
     with terminal.progress_bar(title) as progress:
@@ -244,7 +239,7 @@ def walking(title: str, log: "AnyLog") -> "Iterator[Progress]":
 
 @contextlib.contextmanager
 def utf8_name(*paths: Path) -> Iterator[None]:
-    """Explain what goes wrong with a file whose name is no text: Arrow opens and makes none by that name."""
+    """Explain the error for a file whose name is not UTF-8, which Arrow cannot open."""
     try:
         yield
     except UnicodeEncodeError:
@@ -255,19 +250,19 @@ def utf8_name(*paths: Path) -> Iterator[None]:
 
 
 def words(text: str, name: str = "list") -> list[str]:
-    """The parts of a list written with commas; one that has commas itself stands in double quotes, as in CSV."""
+    """Split a list at its commas; a part with commas is in double quotes, as in CSV."""
     try:
         parts = next(csv.reader([text], skipinitialspace=True, strict=True), [])
     except csv.Error:
         raise SettingError(
-            f"--{name.replace('_', '-')} {text}: a double quote that does not close, or not at a comma. Put a part with commas in quotes, and double "
-            'the quotes within: "a,b","5"" pipe",c'
+            f"--{name.replace('_', '-')} {text}: a double quote that is not closed, or not closed before a comma. Put a part with commas in quotes, and double "
+            'the quotes in it: "a,b","5"" pipe",c'
         ) from None
     return [part.strip() for part in parts if part.strip()]
 
 
 def labels(path: str, given: dict[str, Any], texts: list[str]) -> list[Hashable]:
-    """Labels typed at a prompt, as values of the action column's type; in a text file, whole numbers if all are."""
+    """Return labels as values of the action column's type; for a text file, whole numbers if all of them are."""
     import pyarrow as pa
 
     from sparing.log.labels import whole_numbers
@@ -278,7 +273,7 @@ def labels(path: str, given: dict[str, Any], texts: list[str]) -> list[Hashable]
         return []
     try:
         source = open_table(path, Dialect(given["delimiter"] or None))
-    except LogError:  # not a table: reading the log will say so, or read another format
+    except LogError:  # not a table: reading the log raises the error, or reads another format
         return list(texts)
     column = given["action"]
     if column in source.schema.names and not source.text:
@@ -290,7 +285,7 @@ def labels(path: str, given: dict[str, Any], texts: list[str]) -> list[Hashable]
 
 
 def features_of(text: str) -> Any:
-    """What columns become, as said by a word or a JSON file."""
+    """Return the features that a word or a JSON file describes."""
     if text in ("", "auto", "raw"):
         return text or None
     from sparing.log.features.files import read_features
@@ -299,36 +294,35 @@ def features_of(text: str) -> Any:
 
 
 def pair(text: str) -> tuple[float, float] | None:
-    """LOW,HIGH as two numbers."""
+    """Parse LOW,HIGH."""
     return reward_range(numbers("reward_range", text, example="0,1")) if text else None
 
 
 def numbers(name: str, text: str, *, example: str) -> list[float]:
-    """The numbers of a list written with commas."""
     try:
         return [float(word) for word in words(text, name)]
     except ValueError:
         raise SettingError(
-            f"{name}={text!r}; must be numbers with commas between them, such as {example}"
+            f"{name}={text!r}; must be numbers separated by commas, such as {example}"
         ) from None
 
 
 def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
-    """The label that a word on the command line means."""
+    """Return the label whose text is a word of the command line."""
     from sparing.log.labels import label_text
 
     for name in names:
         if label_text(name) == text:
             return name
     raise SettingError(
-        f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}. Name all that may be played with --actions"
+        f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}. List all actions with --actions"
     )
 
 
 def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
-    """A log, and a policy by name (`uniform`, `action:LABEL`) or from a file that holds a policy or a learner.
+    """Return a log, and a policy by its name (`uniform`, `action:LABEL`) or from a file of a policy or a learner.
 
-    What encoded the policy's features encodes the log's.
+    The policy's encoder encodes the log's features.
     """
     from sparing.online.files import KIND as LEARNER
     from sparing.online.files import load
@@ -356,7 +350,7 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
 
 
 def settings(parts: list[str] | None, example: str = "ridge=0.1", option: str = "option") -> dict[str, Any]:
-    """Settings written as NAME=VALUE: numbers where they read as such, tuples where commas part something."""
+    """Parse settings of the form NAME=VALUE: a value is a number if it reads as one, and a tuple if it has commas."""
     found: dict[str, Any] = {}
     for word in parts or []:
         name, equals, value = word.partition("=")

@@ -92,9 +92,6 @@ class InOrder(TyperGroup):
 
 UNNAMED = {"calls"}  # settings in messages that only --option can set
 
-RENAMED = {"training_rows": "taught"}
-"""Settings whose option has another name."""
-
 
 def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
     """Rewrite settings in a message of the library as options: action=NAME becomes --action NAME.
@@ -111,7 +108,7 @@ def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
     others = {*_options(whole, []), *UNNAMED} if "option" in known and words else set()
 
     def put(found: re.Match[str]) -> str:
-        name, value = RENAMED.get(found[1], found[1]), found[2]
+        name, value = found[1], found[2]
         if message[: found.start()].endswith(("--option ", "--rule ")):
             return found[0]
         if name in known:

@@ -13,7 +13,6 @@ def few(monkeypatch):
     """Several blocks, leaves and batches of few rows."""
     monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 64)
     monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", 64)
-    monkeypatch.setattr("sparing.log.formats.events.BATCH_ROWS", 50)
     monkeypatch.setattr("sparing.log.formats.obp.BATCH_ROWS", 50)
     monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 2**14)
 

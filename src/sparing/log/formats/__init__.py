@@ -174,10 +174,14 @@ class Format:
     @property
     def options(self) -> list[str]:
         """The names of the options with which a file of this format can be read."""
-        return [name for name in list(inspect.signature(self.scan).parameters)[1:] if name != "progress"]
+        return [
+            name
+            for name in list(inspect.signature(self.scan).parameters)[1:]
+            if name not in ("progress", "keep")
+        ]
 
     def open(
-        self, source: Any, progress: Progress | None, options: Mapping[str, Any]
+        self, source: Any, progress: Progress | None, options: Mapping[str, Any], *, keep: bool = False
     ) -> tuple[Rows, list[str]]:
         """Return the rows and what was assumed, after a check of the options' names."""
         for name in options:
@@ -185,10 +189,11 @@ class Format:
                 raise LogError(
                     f"an option does not fit {self.name}: it has no {name!r}; known are {', '.join(self.options)}"
                 )
-        return self.scan(source, progress=progress, **options)
+        kept = {"keep": keep} if "keep" in inspect.signature(self.scan).parameters else {}
+        return self.scan(source, progress=progress, **kept, **options)
 
     def read(self, source: Any, **options: Any) -> tuple[Log, list[str]]:
-        rows, notes = self.scan(source, **options)
+        rows, notes = self.open(source, None, options, keep=True)
         return rows.read(), notes
 
     def write(self, log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
@@ -375,23 +380,25 @@ def open_log(
     items: Any = None,
     item_features: FeatureSpec = None,
     progress: Progress | None = None,
+    keep: bool = False,
     **options: Any,
 ) -> tuple[Rows, list[str]]:
     """Open a log in any format, and return its rows and what was assumed.
 
     Rows are read in blocks, in memory that does not grow with their number; but with `features="auto"` or
     `sparing.features(...)` another tool's log is read into memory. `features` may also be a list of the names of
-    features that another tool's file has. The other parameters are those of `read_log`.
+    features that another tool's file has. `keep` keeps the events of another tool's log in memory for the next pass. The
+    other parameters are those of `read_log`.
     """
     found = named(format) if format else detect(source)
-    rows, notes = _open(found, source, actions, features, progress, options)
+    rows, notes = _open(found, source, actions, features, progress, options, keep=keep)
     if items is None:
         return rows, notes
     about = ItemTable(items, options.get("action", "action"), item_features)
     new = [label for label in about.labels(rows.action_names) if label not in set(rows.action_names)]
     if new and actions is None:
         everyone = [*rows.action_names, *labels.in_order(new)]
-        rows, _ = _open(found, source, everyone, rows.encoder, progress, options)
+        rows, _ = _open(found, source, everyone, rows.encoder, progress, options, keep=keep)
     return _MappedRows(rows, partial(_with_items, items=about.items(rows.action_names))), notes
 
 
@@ -402,13 +409,17 @@ def _open(
     features: Any,
     progress: Progress | None,
     options: Mapping[str, Any],
+    *,
+    keep: bool,
 ) -> tuple[Rows, list[str]]:
     given = {} if actions is None else {"actions": actions}
     if found is TABLE:
         return found.open(source, progress, {**given, "features": features, **options})
     names, wanted = _feature_option(features)
     given |= {} if names is None else {"features": names}
-    rows, notes = found.open(source, progress, {**given, **_own_options(found, options)})
+    aligns = isinstance(wanted, Encoder) and wanted.is_raw
+    keep = keep or not (wanted is None or aligns)
+    rows, notes = found.open(source, progress, {**given, **_own_options(found, options)}, keep=keep)
     if wanted is None:
         return rows, notes
     if isinstance(wanted, Encoder) and wanted.is_raw:
@@ -543,6 +554,7 @@ def read_log(
         item_features=item_features,
         delimiter=delimiter,
         decimal=decimal,
+        keep=True,
         **options,
     )
     return (rows.read(), assumed) if notes else rows.read()

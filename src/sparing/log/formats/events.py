@@ -6,23 +6,24 @@ events again and yields blocks of rows.
 
 import math
 from abc import ABC, abstractmethod
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparing.engines import Progress
 from sparing.errors import LogError
+from sparing.log.blocks import BATCH_CELLS, block_rows
 from sparing.log.formats.records import Naming, by_label
 from sparing.log.labels import check_action_count, shorten
 from sparing.log.log import CONTRADICTION, Log
 from sparing.log.rows import Rows
 from sparing.log.support import SupportBuilder
 
-BATCH_CELLS = 2**21
-BATCH_ROWS = 4096
+PROGRESS_ROWS = 4096
 
 MAX_FEATURES = 10_000
 """Above this number of features, a context is assumed to contain an id by mistake."""
@@ -77,6 +78,36 @@ class EncodedEvent:
     members: Sequence[int]
     shares: Sequence[float]
     context_id: str | int | None
+
+
+class EventBatch(NamedTuple):
+    """Encoded events as arrays: `sizes` and `set_sizes` (rows,) are the numbers of features and set members of each."""
+
+    sizes: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    actions: np.ndarray
+    rewards: np.ndarray
+    propensities: np.ndarray
+    set_sizes: np.ndarray
+    members: np.ndarray
+    shares: np.ndarray
+    ids: list[str | int]
+
+    @classmethod
+    def of(cls, events: Sequence[EncodedEvent]) -> "EventBatch":
+        return cls(
+            np.array([len(event.columns) for event in events], dtype=np.int32),
+            np.array([column for event in events for column in event.columns], dtype=np.int32),
+            np.array([value for event in events for value in event.values], dtype=np.float64),
+            np.array([event.action for event in events], dtype=np.int32),
+            np.array([event.reward for event in events], dtype=np.float64),
+            np.array([event.propensity for event in events], dtype=np.float64),
+            np.array([len(event.members) for event in events], dtype=np.int32),
+            np.array([member for event in events for member in event.members], dtype=np.int32),
+            np.array([share for event in events for share in event.shares], dtype=np.float64),
+            [event.context_id for event in events if event.context_id is not None],
+        )
 
 
 class Vocabulary:
@@ -267,74 +298,6 @@ class Vocabulary:
         return notes
 
 
-class LogBuilder:
-    """Fills the arrays of one block of rows from encoded events."""
-
-    def __init__(
-        self,
-        vocabulary: Vocabulary,
-        names: tuple[Hashable, ...],
-        indices: np.ndarray,
-        n_rows: int,
-        first_row: int,
-    ) -> None:
-        self.vocabulary, self.names, self.indices, self.first_row = vocabulary, names, indices, first_row
-        self.contexts = np.zeros((n_rows, len(vocabulary.columns)))
-        self.actions = np.empty(n_rows, dtype=np.int32)
-        self.rewards, self.propensities = np.empty(n_rows), np.empty(n_rows)
-        self.ids: list[str | int] = []
-        self.filled = 0
-        self._support = SupportBuilder(len(names), first_row=first_row)
-        self._sets: list[EncodedEvent] = []
-        self._batch = max(1, min(BATCH_ROWS, BATCH_CELLS // len(names)))
-
-    def add(self, event: EncodedEvent) -> None:
-        row, columns, values = self.filled, event.columns, event.values
-        if self.vocabulary.left_out and -1 in columns:
-            pairs = [(column, value) for column, value in zip(columns, values, strict=True) if column >= 0]
-            columns, values = [column for column, _ in pairs], [value for _, value in pairs]
-        self.contexts[row, columns] = values
-        self.actions[row] = self.indices[event.action]
-        self.rewards[row], self.propensities[row] = event.reward, event.propensity
-        if event.context_id is not None:
-            self.ids.append(event.context_id)
-        self.filled += 1
-        if "eligible" in self.vocabulary.first:
-            self._sets.append(event)
-            if len(self._sets) == self._batch:
-                self._add_sets()
-
-    def _add_sets(self) -> None:
-        lengths = np.array([len(event.members) for event in self._sets])
-        members = np.array([member for event in self._sets for member in event.members], dtype=np.int64)
-        shares = [share for event in self._sets for share in event.shares]
-        table = np.zeros((len(lengths), len(self.names)))
-        np.add.at(table, (np.repeat(np.arange(len(lengths)), lengths), self.indices[members]), shares)
-        self._sets = []
-        if self.vocabulary.has("probabilities"):
-            self._support.add_distribution(table)
-        else:
-            table[lengths == 0] = 1  # an event without a set could have taken any action
-            self._support.add(table > 0)
-
-    def build(self) -> Log:
-        known = self.vocabulary
-        if self._sets:
-            self._add_sets()
-        has_propensities = known.has("propensity") or known.has("probabilities")
-        return Log.from_indices(
-            self.contexts if known.columns else np.ones((len(self.actions), 1)),
-            self.actions,
-            self.rewards,
-            self.names,
-            propensities=self.propensities if has_propensities else None,
-            support=self._support.build() if "eligible" in known.first else None,
-            context_ids=known.ids(self.ids) if known.has("context_id") else None,
-            feature_names=list(known.columns) or [CONSTANT],
-            first_row=self.first_row,
-        )
-
-
 class EventReader(ABC):
     """Reads a log from events. A format adds its `events`, and `notes` on what it assumed.
 
@@ -362,6 +325,7 @@ class EventReader(ABC):
         features: Sequence[str] | None = None,
         max_features: int = MAX_FEATURES,
         progress: Progress | None = None,
+        keep: bool = False,
     ) -> tuple[Rows, list[str]]:
         """Pass over the events once and return the log as one that is scanned, and what was assumed.
 
@@ -376,12 +340,16 @@ class EventReader(ABC):
             Refuse a file with more features.
         progress : callable, optional
             `progress(rows, total)` is called in every pass; in the first one the total is 0, not known.
+        keep : bool
+            Keep the encoded events in memory for the next pass, which then does not read the file again.
         """
         vocabulary, first = Vocabulary(features, max_features), None
-        for event in self.events():
-            encoded = vocabulary.encode(event)
-            first = first or encoded
-            if vocabulary.rows % BATCH_ROWS == 0:
+        kept: deque[EventBatch] = deque()
+        for batch in batches(map(vocabulary.encode, self.events())):
+            first = first or batch[0]
+            if keep:
+                kept.append(EventBatch.of(batch))
+            if vocabulary.rows % PROGRESS_ROWS == 0:
                 if "eligible" in vocabulary.first:
                     check_action_count(len(vocabulary.labels), "every label that occurs")
                 if progress is not None:
@@ -390,14 +358,17 @@ class EventReader(ABC):
         names, index = self.naming(set(vocabulary.labels), actions)
         indices = vocabulary.action_indices(index)
         assert first is not None
-        rows = EventScan(self, vocabulary, names, indices, first, progress)
+        rows = EventScan(self, vocabulary, names, indices, first, progress, kept)
         skipped = [f"{count} {what} were skipped." for what, count in self.skipped.items()]
         own = self.notes(rows.header, named=actions is not None)
         return rows, [*vocabulary.notes(), *own, *skipped]
 
 
 class EventScan(Rows):
-    """A log whose events are read again in every pass; the first pass has collected its vocabulary."""
+    """A log whose events are read again in every pass; the first pass has collected its vocabulary.
+
+    `kept` are the encoded events of the first pass, or none: the next pass takes them out batch by batch.
+    """
 
     def __init__(
         self,
@@ -407,35 +378,84 @@ class EventScan(Rows):
         indices: np.ndarray,
         first: EncodedEvent,
         progress: Progress | None,
+        kept: deque[EventBatch],
     ) -> None:
         self.reader, self.vocabulary, self.names, self.indices = reader, vocabulary, names, indices
+        self._kept = kept
         self.n_rows, self.progress = vocabulary.rows, progress
         self._extent = vocabulary.extent
-        builder = self._builder(1, 0)
-        builder.add(first)
-        self.header = builder.build().part(slice(0, 0))
-
-    def _builder(self, n_rows: int, first_row: int) -> LogBuilder:
-        return LogBuilder(self.vocabulary, self.names, self.indices, n_rows, first_row)
+        self.header = self._block(iter([EventBatch.of([first])]), 1, 0).part(slice(0, 0))
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Read the events in this thread and yield each block with its first row."""
-        first, step, builder = 0, self.partition.block, None
-        for event in self.reader.events():
-            if builder is None:
-                size = min(step, self.n_rows - first)
-                if not size:
-                    raise file_changed_error(self.reader.name)
-                builder = self._builder(size, first)
-            encoded = self.vocabulary.encode(event)
+        found = self._batches()
+        for first in range(0, self.n_rows, self.partition.block):
+            yield first, self._block(found, min(self.partition.block, self.n_rows - first), first)
+        if next(found, None) is not None:
+            raise file_changed_error(self.reader.name)
+
+    def _batches(self) -> Iterator[EventBatch]:
+        if self._kept:
+            while self._kept:
+                yield self._kept.popleft()
+            return
+        for batch in batches(map(self.vocabulary.encode, self.reader.events())):
             if self.vocabulary.extent != self._extent:
                 raise file_changed_error(self.reader.name)
-            builder.add(encoded)
-            if builder.filled == len(builder.actions):
-                yield first, builder.build()
-                first, builder = first + builder.filled, None
-        if first != self.n_rows:
-            raise file_changed_error(self.reader.name)
+            yield EventBatch.of(batch)
+
+    def _block(self, found: Iterator[EventBatch], n_rows: int, first_row: int) -> Log:
+        """Build a log of `n_rows` rows from the next batches."""
+        known = self.vocabulary
+        contexts = np.zeros((n_rows, len(known.columns))) if known.columns else np.ones((n_rows, 1))
+        actions, rewards, propensities = np.empty(n_rows, dtype=np.int32), np.empty(n_rows), np.empty(n_rows)
+        support = SupportBuilder(len(self.names), first_row=first_row)
+        ids: list[str | int] = []
+        filled = 0
+        while filled < n_rows:
+            batch = next(found, None)
+            if batch is None or filled + len(batch.actions) > n_rows:
+                raise file_changed_error(self.reader.name)
+            rows = slice(filled, filled + len(batch.actions))
+            used = batch.columns >= 0
+            places = np.repeat(np.arange(rows.start, rows.stop), batch.sizes)[used]
+            contexts[places, batch.columns[used]] = batch.values[used]
+            actions[rows] = self.indices[batch.actions]
+            rewards[rows], propensities[rows] = batch.rewards, batch.propensities
+            ids += batch.ids
+            if "eligible" in known.first:
+                self._add_sets(support, batch)
+            filled = rows.stop
+        has_propensities = known.has("propensity") or known.has("probabilities")
+        return Log.from_indices(
+            contexts,
+            actions,
+            rewards,
+            self.names,
+            propensities=propensities if has_propensities else None,
+            support=support.build() if "eligible" in known.first else None,
+            context_ids=known.ids(ids) if known.has("context_id") else None,
+            feature_names=list(known.columns) or [CONSTANT],
+            first_row=first_row,
+        )
+
+    def _add_sets(self, support: SupportBuilder, batch: EventBatch) -> None:
+        n_rows = len(batch.actions)
+        rows = np.repeat(np.arange(n_rows), batch.set_sizes)
+        table = np.zeros((n_rows, len(self.names)))
+        np.add.at(table, (rows, self.indices[batch.members]), batch.shares)
+        if self.vocabulary.has("probabilities"):
+            support.add_distribution(table)
+        else:
+            table[batch.set_sizes == 0] = 1  # an event without a set could have taken any action
+            support.add(table > 0)
+
+
+def batches(events: Iterator[EncodedEvent]) -> Iterator[list[EncodedEvent]]:
+    """Yield lists of as many events as the smallest block has rows: every larger block is a multiple of it."""
+    size = block_rows(BATCH_CELLS)
+    while batch := list(islice(events, size)):
+        yield batch
 
 
 def file_changed_error(name: str) -> LogError:
