@@ -44,7 +44,7 @@ class InitialSets:
         row = np.zeros(k, dtype=np.int64)
         row[own] = np.arange(1, len(own) + 1)
         matrix, pull = np.empty((len(own) + 1, d * (d + 1) // 2)), np.empty((len(own) + 1, d))
-        blank = prior.blank()
+        blank = prior.unlogged_action()
         matrix[:1], pull[0] = packed(blank[0][None]), blank[1]
         for start in range(0, len(own), AT_ONCE):  # bounded copies of a large log's matrices
             part, to = own[start : start + AT_ONCE], slice(start + 1, start + 1 + AT_ONCE)

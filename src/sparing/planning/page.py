@@ -40,7 +40,7 @@ COLOURS = ("#000000", "#0072b2", "#c44e00", "#9a6a00", "#00805d", "#b0578a", "#2
 def draw(plan: Plan, *, narrow: bool = False) -> "Figure":
     """Draw mean regret against mean calls, one line per learner through its prices or tolerances."""
     width, height = NARROW if narrow else BROAD
-    figure = figures.blank(width=width, height=height)
+    figure = figures.empty_figure(width=width, height=height)
     with figures.styled():
         axes = figure.add_subplot()
         for place, (name, options) in enumerate(series(plan).items()):
