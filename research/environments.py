@@ -42,13 +42,13 @@ class Peer:
     name: str
     title: str
     pin: str
-    beside: tuple[str, ...]
+    companions: tuple[str, ...]
     options: tuple[str, ...] = ()
 
     @property
     def requirements(self) -> tuple[str, ...]:
         """Everything in its environment."""
-        return (*self.beside, self.pin)
+        return (*self.companions, self.pin)
 
 
 PEERS = (
@@ -163,7 +163,7 @@ def _ready(peer: Peer, place: Path, reinstall: bool, say: Callable[[str], None])
         place.parent.mkdir(parents=True, exist_ok=True)
         _run([sys.executable, "-m", "venv", str(place)])
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        _run([*pip, *peer.beside])
+        _run([*pip, *peer.companions])
         _run([*pip, *peer.options, peer.pin])
         with replacing(place / RECEIPT) as part:
             part.write_text(json.dumps(_receipt(peer), indent=1), encoding="utf-8")

@@ -87,7 +87,7 @@ def _print(result: "BenchmarkResult", written: str) -> None:
     from research.bench import report
     from sparing.cli import terminal
 
-    if rows := report.judged(result):
+    if rows := report.with_targets(result):
         terminal.print_table("Against the targets", report.HEADER, rows)
     header, rows = report.steps(result)
     if rows:
@@ -98,7 +98,7 @@ def _print(result: "BenchmarkResult", written: str) -> None:
     if rows := report.served(result):
         terminal.print_table("The live service: least (quartiles)", report.SERVED, rows)
     if rows := report.others(result):
-        terminal.print_table("Beside each other", report.HEADER[:-1], rows)
+        terminal.print_table("Compared", report.HEADER[:-1], rows)
     for failure in result.outcome.failures:
         terminal.print_text(f"not measured: {failure.contender} ({failure.part}): {failure.reason}")
     terminal.print_text(f"{report.OUTLOOK} {report.provenance(result)}\n\n{written}")

@@ -35,7 +35,7 @@ class Field:
         if name in self.peers:
             script = SERVER.with_name(f"{name}.py")
             return Child.start(name, [str(self.peers[name]), "-I", str(SERVER), str(script)], environment)
-        module = f"research.bench.house.{name}"
+        module = f"research.bench.ours.{name}"
         environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
         return Child.start(name, [sys.executable, "-P", str(SERVER), module], environment)
 

@@ -99,7 +99,7 @@ def ratio(
     in the range of p_i/q_i.
     """
     if len(ours.rounds) != len(other.rounds):
-        raise SettingError(f"{len(ours.rounds)} rounds beside {len(other.rounds)}; expected as many of each")
+        raise SettingError(f"{len(ours.rounds)} rounds and {len(other.rounds)}; both need the same number")
     mine, theirs = np.array(ours.rounds), np.array(other.rounds)
     above, below = (theirs, mine) if of == FASTER else (mine, theirs)
     each = above / below
@@ -148,7 +148,7 @@ def shown(name: str, measurements: Sequence[Measurement]) -> Measurement | None:
     return next((m for m in measurements if m.contender == name), None)
 
 
-def beside(
+def compared(
     raced: Outcome, ours: str, other: str, *, of: str = FASTER, target: float | None = None
 ) -> Outcome:
     """The ratio of two contenders of a race; nothing where one of them was not measured."""

@@ -26,7 +26,7 @@ SERVED = ("what", "contender", "regime", "least (quartiles)")
 OUTLOOK = "CPU time, one thread. Ratios are of the minima; the range is over interleaved rounds."
 
 
-def judged(result: BenchmarkResult) -> list[tuple[str, ...]]:
+def with_targets(result: BenchmarkResult) -> list[tuple[str, ...]]:
     """The ratios that have a target, as cells."""
     return [_row(each) for each in result.outcome.ratios if each.target is not None]
 
@@ -96,10 +96,10 @@ def step_ratios(result: BenchmarkResult) -> tuple[tuple[str, ...], list[tuple[st
 def served(result: BenchmarkResult) -> list[tuple[str, ...]]:
     """The service's numbers as cells: least and quartiles, a rate as its highest."""
     found = [m for m in result.outcome.measurements if m.part == service.PART]
-    return [(m.size, m.contender.removeprefix("ours, "), m.regime, _told(m)) for m in found]
+    return [(m.size, m.contender.removeprefix("ours, "), m.regime, _formatted(m)) for m in found]
 
 
-def _told(measurement: Measurement) -> str:
+def _formatted(measurement: Measurement) -> str:
     """A number of the service in its own unit."""
     low, _, high = measurement.quartiles
     best = measurement.minimum
@@ -132,7 +132,7 @@ def markdown(result: BenchmarkResult) -> str:
     parts = [OUTLOOK + " " + provenance(result)]
     if not result.settings["judged"]:
         parts += ["Tiny sizes: this shows that it runs, and is not worth quoting."]
-    if rows := judged(result):
+    if rows := with_targets(result):
         parts += ["**Against the targets**", _table(HEADER, rows)]
     header, rows = steps(result)
     if rows:
@@ -146,7 +146,7 @@ def markdown(result: BenchmarkResult) -> str:
             _table(SERVED, rows),
         ]
     if rows := others(result):
-        parts += ["**Beside each other, without a target**", _table(HEADER[:-1], rows)]
+        parts += ["**Compared without a target**", _table(HEADER[:-1], rows)]
     if result.outcome.failures:
         lines = [f"- {each.contender} ({each.part}): {each.reason}" for each in result.outcome.failures]
         parts += ["**Not measured**", "\n".join(lines)]
@@ -203,12 +203,12 @@ def draw(result: BenchmarkResult) -> "Figure":
     )
     with figures.styled():
         for place, (part, shown, title, label) in zip(axes, panels, strict=True):
-            unit, told = (1.0, "CPU s a file") if shown is file else (1e6, "CPU µs a step")
+            unit, label = (1.0, "CPU s a file") if shown is file else (1e6, "CPU µs a step")
             for name, look in shown.items():
                 points = growth.curve(result.outcome.measurements, part, name)
                 sizes, times = [size for size, _ in points], [unit * time for _, time in points]
                 place.plot(sizes, times, marker="o", **look)
-            place.set(xscale="log", yscale="log", xlabel=label, ylabel=told, title=title)
+            place.set(xscale="log", yscale="log", xlabel=label, ylabel=label, title=title)
             place.legend()
     return figure
 

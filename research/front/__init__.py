@@ -1,1 +1,1 @@
-"""The picture of the front page: judged answers paid for against what they earned, on real prompts."""
+"""The picture of the front page: reward calls against mean reward, on real prompts."""

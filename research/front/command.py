@@ -40,7 +40,7 @@ def front(
         terminal.print_text(f"Picture: {path}")
     page = docs / "tutorials" / "routing.md"
     if page.is_file():
-        told = telling.put_into(page.read_text(encoding="utf-8"), telling.markdown(found))
+        parts = telling.put_into(page.read_text(encoding="utf-8"), telling.markdown(found))
         with replacing(page) as part:
-            part.write_text(told, encoding="utf-8")
+            part.write_text(parts, encoding="utf-8")
     terminal.print_text(f"Numbers: {kept}")

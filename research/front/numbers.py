@@ -61,7 +61,7 @@ def _played(name: str, how: Record, log: Log, stream: Stream, seed: int) -> Reco
 
 
 def started(how: Record, log: Log, rounds: int, seed: int) -> Learner:
-    """A learner as its record says; `economical` is told the rounds ahead, a cold one has only the log's sizes."""
+    """A learner as its record says; `economical` has the number of rounds, a cold one has only the log's sizes."""
     settings = {key: value for key, value in how.items() if key not in ("algorithm", "cold")} | {"seed": seed}
     if how["algorithm"] == "economical":
         settings["horizon"] = rounds
@@ -112,7 +112,7 @@ def _places(
 def summary(runs: Record, call_cost: float, rounds: int) -> Record:
     """Means over seeds with 95 % intervals; and `economical` less the log alone and less asking always, paired by seed.
 
-    net is the mean reward less what the judged answers cost, a round.
+    net is the mean reward less what the reward calls cost, a round.
     """
     columns = {name: _columns(values, call_cost, rounds) for name, values in runs.items()}
     means = {

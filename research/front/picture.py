@@ -30,7 +30,7 @@ NUMBERS = "Numbers"
 PLACES = {
     "Llama": "the cheapest of the three",
     "Mistral": "cheap, and nearly the best",
-    "Gemini": "the best, and far dearer",
+    "Gemini": "the best, at a far higher price",
 }
 
 
@@ -70,7 +70,7 @@ MARKS = {ALONE: "s", OURS: "o", SURE: "D", WARM: "^", COLD: "v"}
 
 
 def digest(found: Record) -> str:
-    """What tells these numbers from any others."""
+    """SHA-256 of the numbers."""
     return hashlib.sha256(text(found).encode()).hexdigest()
 
 
@@ -83,21 +83,21 @@ def save(found: Record, folder: Path) -> Iterator[Path]:
 
 
 def headline(found: Record) -> str:
-    """The point in one line, from the numbers: ours beside who asks always after the same log, in all three panels."""
+    """The point in one line, from the numbers: ours and LinUCB after the same log, in all three panels."""
     places = shown(found)
     shares = [100 * place["means"][OURS]["calls"]["value"] / found["rounds"] for place in places]
     less = [place["economical less"][WARM]["reward"] for place in places]
     word = "more than" if all(one["low"] > 0 for one in less) else "less than"
     if word == "less than" and any(one["high"] >= 0 for one in less):
         word = "about as much as"
-    return f"Judging {min(shares):.0f} to {max(shares):.0f} % of the answers earns {word} judging them all"
+    return f"Paying for {min(shares):.0f} to {max(shares):.0f} % of the rewards earns {word} paying for all"
 
 
 def drawn(found: Record, scheme: Scheme, shape: str = "") -> "Figure":
     """Three panels, one for each model that the log never tried."""
     width, height = SHAPES[shape]
     title = headline(found) if not shape else headline(found).replace(" earns", "\nearns")
-    figure = figures.blank(width=width, height=height)
+    figure = figures.empty_figure(width=width, height=height)
     figure.set_facecolor(scheme.page)
     with figures.styled():
         axes = figure.subplots(*((3, 1) if shape else (1, 3)), sharex=True, sharey=True)
@@ -107,9 +107,9 @@ def drawn(found: Record, scheme: Scheme, shape: str = "") -> "Figure":
     for axis, place in zip(axes, shown(found), strict=True):
         axis.set_facecolor(scheme.page)
         _panel(axis, place, found["rounds"], scheme, NEAR[shape])
-    told = {"color": scheme.soft, "fontsize": 9}
-    figure.supylabel("earned per prompt: quality less cost", **told)
-    figure.supxlabel(f"answers judged, and paid for, of {found['rounds']:,}", **told)
+    style = {"color": scheme.soft, "fontsize": 9}
+    figure.supylabel("earned per prompt: quality less cost", **style)
+    figure.supxlabel(f"reward calls, of {found['rounds']:,}", **style)
     return figure
 
 
@@ -142,14 +142,14 @@ def _panel(axis: "Axes", place: Record, rounds: int, scheme: Scheme, near: float
 
 
 def _name(axis: "Axes", means: Record, rounds: int, colours: dict[str, str], near: float, page: str) -> None:
-    """Name those who pay for every answer beside their marks, the others in a column with a line to each mark."""
+    """Name those who pay for every reward next to their marks, the others in a column with a line to each mark."""
     heights = figures.spread_out(np.array([means[name]["reward"]["value"] for name in colours]), near)
     for (name, colour), height in zip(colours.items(), heights, strict=True):
         calls, reward = means[name]["calls"]["value"], means[name]["reward"]["value"]
         always = calls == rounds
         line = {"arrowstyle": "-", "color": colour, "lw": 0.8, "shrinkA": 1, "shrinkB": 3}
         axis.annotate(
-            LABELS[name] if always or not calls else f"{LABELS[name]}, {calls:,.0f} judged",
+            LABELS[name] if always or not calls else f"{LABELS[name]}, {calls:,.0f} calls",
             (100 * calls / rounds, reward),
             xytext=(95 if always else 19, height),
             ha="right" if always else "left",

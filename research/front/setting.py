@@ -36,7 +36,7 @@ three models at a dollar's worth of 3, after the log and from nothing alike."""
 class Setting:
     """Each model in turn is never logged; the cheapest other gets `favoured` of the logged prompts.
 
-    reward = quality − weight·dollars, so that weights are what a dollar is worth; the picture shows `shown`. A judged answer
+    reward = quality − weight·dollars, so that weights are what a dollar is worth; the picture shows `shown`. A reward
     costs `call_cost`, in quality too.
     """
 

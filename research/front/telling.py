@@ -12,7 +12,7 @@ END = "<!-- end of numbers -->"
 
 ROWS = {
     ALONE: "the log alone",
-    OURS: "`economical`, 1 ¢ a judged answer",
+    OURS: "`economical`, 1 ¢ a reward",
     "economical at 0.09": "`economical`, 3 ¢",
     "economical at 0.3": "`economical`, 10 ¢",
     "confident": "`confident`, tolerance 0.1",
@@ -34,7 +34,7 @@ def markdown(found: Record) -> str:
 def _learners(found: Record) -> Iterator[str]:
     places = shown(found)
     models = " | ".join(f"{short(place)} is new" for place in places)
-    yield f"Answers judged, of {found['rounds']:,}, and what a prompt earned (± half a 95 % interval over {len(found['setting']['seeds'])} runs):"
+    yield f"Reward calls in {found['rounds']:,} rounds, and the mean reward of a prompt (± half a 95 % interval over {len(found['setting']['seeds'])} runs):"
     yield ""
     yield f"| | {models} |"
     yield "|---|---|---|---|"
@@ -50,13 +50,13 @@ def _cell(means: Record) -> str:
 
 def _worths(found: Record) -> Iterator[str]:
     yield (
-        f"The same with other worths of a dollar, a judged answer costing {found['setting']['call_cost']:g} of a right one; "
+        f"The same at other values of a dollar, if a reward costs {found['setting']['call_cost']:g} of a right answer; "
         "differences are paired by run, with 95 % intervals:"
     )
     yield ""
     yield (
-        "| a dollar's worth, new model | judged | `economical` less LinUCB after the log, earned | "
-        "`economical` less the log alone, judging paid |"
+        "| value of a dollar, new model | calls | `economical` less LinUCB after the log, mean reward | "
+        "`economical` less the log alone, calls paid |"
     )
     yield "|---|---|---|---|"
     for place in found["places"]:
@@ -81,8 +81,8 @@ def _sure(found: Record) -> str:
     ]
     (more, less), (gained, lost) = counts
     return (
-        f"Of {len(places)} places `economical` surely earned more than LinUCB with every answer judged in {more}, surely less in {less}. "
-        f"Judging paid, it was surely better than the log alone in {gained}, surely worse in {lost}."
+        f"Of {len(places)} places `economical` surely earned more than LinUCB with a call in every round in {more}, surely less in {less}. "
+        f"After paying for the calls, it was surely better than the log alone in {gained}, surely worse in {lost}."
     )
 
 

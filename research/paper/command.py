@@ -73,8 +73,8 @@ def reproduce(
         terminal.print_table("The paper's claims", ("claim", "in the paper", "verdict"), rows, words=True)
         terminal.print_text(f"With numbers and figures: {document}")
     if missing:
-        told = "".join(f"\n{name}: {reason}" for name, reason in missing.items())
-        raise DataError(f"not all could be run; what was is kept, and the same command goes on.{told}")
+        text = "".join(f"\n{name}: {reason}" for name, reason in missing.items())
+        raise DataError(f"not all could be run; what was is kept, and the same command goes on.{text}")
 
 
 def _run(pieces: "Pieces", out: Path, workers: int | None, label: str) -> None:

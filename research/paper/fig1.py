@@ -199,9 +199,9 @@ def _lacking(settings: Sequence[Sequence[Record]]) -> str:
     for rows in settings:
         reversed_.update(row["says"] for row in rows if row["saved_share_high"] < 0)
         missing.update(row["says"] for row in rows if row["needed"] and not row["saved_share_low"] > 0)
-    told = [f"{says} is reversed in {count}" for says, count in reversed_.items()]
-    told += [f"{says} is not shown in {count}" for says, count in missing.items()]
-    return f" In the others {', '.join(told)}." if told else ""
+    texts = [f"{says} is reversed in {count}" for says, count in reversed_.items()]
+    texts += [f"{says} is not shown in {count}" for says, count in missing.items()]
+    return f" In the others {', '.join(texts)}." if texts else ""
 
 
 def _contradictions(differences: Frame) -> str:
@@ -219,7 +219,7 @@ def _own_calls(setting: Setting, runs: Frame, scale: float) -> str:
     kinds: dict[str, tuple[str, str | None]] = {"ε-mOFUL": ("eps_moful", None)}
     for clip in setting.clips:
         kinds[f"ε-mOFUL-IPS with {M_NAMES[clip]}"] = ("eps_moful_ips", clip)
-    told = [f"mOFUL 1 (regret {runs.where(**cell('moful', place)).mean('regret').text()})"]
+    texts = [f"mOFUL 1 (regret {runs.where(**cell('moful', place)).mean('regret').text()})"]
     for name, (algorithm, m) in kinds.items():
         known = [
             cell(algorithm, place, supported=size, unsupported=setting.unsupported, clip=m)
@@ -228,9 +228,9 @@ def _own_calls(setting: Setting, runs: Frame, scale: float) -> str:
         found = [runs.where(**each) for each in known]
         shares = ", ".join(one.mean("calls", of=setting.rounds).text() for one in found)
         regret = ", ".join(one.mean("regret").text() for one in found)
-        told.append(f"{name} {shares} (regret {regret})")
+        texts.append(f"{name} {shares} (regret {regret})")
     sizes = ", ".join(map(str, setting.supported))
-    return f"Calls as shares of T for L = {sizes} at radius_scale {scale:g}: {'; '.join(told)}."
+    return f"Calls as shares of T for L = {sizes} at radius_scale {scale:g}: {'; '.join(texts)}."
 
 
 def _places(places: Sequence[tuple[Any, ...]]) -> str:
@@ -238,11 +238,11 @@ def _places(places: Sequence[tuple[Any, ...]]) -> str:
     scales: dict[tuple[str, int], list[str]] = {}
     for features, scale, clip in places:
         scales.setdefault((clip, features), []).append(f"{scale:g}")
-    told = (
+    texts = (
         f"{M_NAMES[clip]}, d = {features}, radius_scale {', '.join(listed)}"
         for (clip, features), listed in scales.items()
     )
-    return "; ".join(told) or NOWHERE
+    return "; ".join(texts) or NOWHERE
 
 
 def judge_share(setting: Setting, runs: Frame, shares: Frame) -> Verdict:
@@ -255,7 +255,7 @@ def judge_share(setting: Setting, runs: Frame, shares: Frame) -> Verdict:
     default = any(row["within"] and (row["radius_scale"], row["clip"]) == first for row in own)
     moful = {scale: runs.where(**cell("moful", setting.place(scale))) for scale in setting.scales}
     regret = ", ".join(f"{found.mean('regret').text()} at {scale:g}" for scale, found in moful.items())
-    told = "; ".join(
+    texts = "; ".join(
         f"{M_NAMES[clip]}: "
         + ", ".join(f"{_share(row)} at {row['radius_scale']:g}" for row in own if row["clip"] == clip)
         for clip in setting.clips
@@ -270,7 +270,7 @@ def judge_share(setting: Setting, runs: Frame, shares: Frame) -> Verdict:
         source="§5.1.1",
         says=f"at L = {setting.supported[-1]} ε-mOFUL-IPS needs about 20 % of mOFUL's calls",
         measured=f"Share of T called (and regret) by radius_scale, d = {setting.features}, T = {setting.rounds:,}, "
-        f"{min(row['seeds'] for row in own)} to {max(row['seeds'] for row in own)} seeds: {told}. mOFUL's regret: {regret}.",
+        f"{min(row['seeds'] for row in own)} to {max(row['seeds'] for row in own)} seeds: {texts}. mOFUL's regret: {regret}.",
         verdict=HOLDS if default else ONLY_WHEN if len(true) else FAILS,
         when=f"the 95 % interval lies within [{low:g}, {high:g}] at {where or NOWHERE}. A scale below "
         "1 voids the guarantees.",

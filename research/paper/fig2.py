@@ -117,7 +117,7 @@ def _judge(setting: Setting, runs: Frame, pairs: Frame, trends: Frame) -> Verdic
     true = [row for row in trends if row["calls_low"] > 0 and all(_alike(pairs, row)["equivalent"])]
     first = (setting.scales[0], MOST_ROWS, setting.clips[0])
     default = [row for row in true if (row["radius_scale"], row["chosen"], row["clip"]) == first]
-    told = "; ".join(f"{_where(row)}: {_slope(row)}" for row in trends)
+    texts = "; ".join(f"{_where(row)}: {_slope(row)}" for row in trends)
     even = "; ".join(
         f"{_chosen(row)}, scale {row['radius_scale']:g}: {_evenness(_alike(pairs, row))}"
         for row in trends.where(clip=setting.clips[0])
@@ -129,7 +129,7 @@ def _judge(setting: Setting, runs: Frame, pairs: Frame, trends: Frame) -> Verdic
         says=f"at L = {setting.supported} ε-mOFUL does not depend on n^UA ∈ {{{shares}}}, and ε-mOFUL-IPS needs fewer calls "
         "as n^UA falls",
         measured=f"ε-mOFUL's calls equivalent within {setting.margin:g}·T (largest limit of a paired difference, in T): "
-        f"{even}. Slope of ε-mOFUL-IPS's calls in n^UA (in T, from 0 to 1; positive as the paper says): {told}. "
+        f"{even}. Slope of ε-mOFUL-IPS's calls in n^UA (in T, from 0 to 1; positive as the paper says): {texts}. "
         + _levels(setting, runs),
         verdict=HOLDS if default else ONLY_WHEN if true else FAILS,
         when=f"both are shown at {'; '.join(map(_where, true)) or 'no setting that was run'}. With M = P90/P10, which is 1 "
@@ -149,13 +149,13 @@ def _evenness(pairs: Frame) -> str:
 
 def _levels(setting: Setting, runs: Frame) -> str:
     """Calls and regret of ε-mOFUL-IPS for each n^UA at the first scale."""
-    told = []
+    texts = []
     for clip in setting.clips:
         found = _along(setting, runs, "eps_moful_ips", setting.scales[0], clip=clip).values()
         shares = ", ".join(f"{one.values('calls').mean() / setting.rounds:.3g}" for one in found)
         regret = ", ".join(f"{one.values('regret').mean():.4g}" for one in found)
-        told.append(f"{M_NAMES[clip]}: {shares} (regret {regret})")
-    return f"Its share of calls by n^UA at scale {setting.scales[0]:g}: {'; '.join(told)}."
+        texts.append(f"{M_NAMES[clip]}: {shares} (regret {regret})")
+    return f"Its share of calls by n^UA at scale {setting.scales[0]:g}: {'; '.join(texts)}."
 
 
 def _slope(row: Record) -> str:

@@ -248,31 +248,33 @@ def opr_is_worst(setting: Setting, runs: Frame) -> Verdict:
             gaps[opr, scale, at] = max(differences, key=lambda gap: gap.value)
         findings[f"{label(opr)}, radius × {scale:g}, at n^UA"] = found
     ends = setting.unsupported[0], setting.unsupported[-1]
-    told = [
+    texts = [
         f"{label(opr)} less the lowest of the others at radius × {scale:g}: "
         + ", ".join(f"{gaps[opr, scale, at].text()} (n^UA {at:g})" for at in ends)
         for opr, scale in product(OPR, setting.radius_scales)
     ]
-    return _verdict("OPR worst", "OPR has the worst average reward for every n^UA", "; ".join(told), findings)
+    return _verdict(
+        "OPR worst", "OPR has the worst average reward for every n^UA", "; ".join(texts), findings
+    )
 
 
 def opr_falls(setting: Setting, runs: Frame) -> Verdict:
     """OPR earns less at each next n^UA."""
-    findings, told = {}, []
+    findings, texts = {}, []
     for opr in OPR:
         found = [sweeps.at(runs, opr, place(setting.radius_scales[0], at)) for at in setting.unsupported]
         steps = [after.less(before, "reward") for before, after in pairwise(found)]
         names = [f"{at:g}" for at in setting.unsupported[1:]]
         findings[f"{label(opr)}, on the step to n^UA"] = dict(zip(names, map(below, steps), strict=True))
-        told.append(f"{label(opr)} {', '.join(one.mean('reward').text() for one in found)}")
+        texts.append(f"{label(opr)} {', '.join(one.mean('reward').text() for one in found)}")
     levels = ", ".join(f"{at:g}" for at in setting.unsupported)
-    measured = f"Reward at n^UA {levels}: {'; '.join(told)}"
+    measured = f"Reward at n^UA {levels}: {'; '.join(texts)}"
     return _verdict("OPR falls", "OPR gets worse the more actions are unsupported", measured, findings)
 
 
 def moful_is_flat(setting: Setting, runs: Frame) -> Verdict:
     """mOFUL earns the same at every n^UA, within 2 %."""
-    findings, told = {}, []
+    findings, texts = {}, []
     first, *others = setting.unsupported
     for scale in setting.radius_scales:
         start = sweeps.at(runs, "moful", place(scale, first))
@@ -282,39 +284,39 @@ def moful_is_flat(setting: Setting, runs: Frame) -> Verdict:
             f"{at:g}": within(change, margin) for at, change in changes.items()
         }
         largest = max(changes.values(), key=lambda one: abs(one.value))
-        told.append(f"Largest change from n^UA {first:g} at radius × {scale:g}: {largest.text()}")
+        texts.append(f"Largest change from n^UA {first:g} at radius × {scale:g}: {largest.text()}")
     measured = (
-        "; ".join(told) + ". mOFUL never reads the log, and here it meets the same rounds whatever n^UA is"
+        "; ".join(texts) + ". mOFUL never reads the log, and here it meets the same rounds whatever n^UA is"
     )
     return _verdict("mOFUL flat", "mOFUL earns nearly the same for all n^UA", measured, findings)
 
 
 def known_actions_help(setting: Setting, runs: Frame) -> Verdict:
     """ε-mOFUL and ε-mOFUL-IPS above mOFUL."""
-    findings, told = {}, []
+    findings, texts = {}, []
     for scale, name in product(setting.radius_scales, ("eps_moful", *IPS)):
         gaps = {f"{at:g}": _gap(runs, name, "moful", scale, at) for at in setting.unsupported}
         findings[f"{label(name)}, radius × {scale:g}, at n^UA"] = {at: above(gap) for at, gap in gaps.items()}
-        told.append(f"{label(name)}, radius × {scale:g}: {_range(gaps)}")
-    measured = f"Reward less mOFUL's, least to most over n^UA: {'; '.join(told)}"
+        texts.append(f"{label(name)}, radius × {scale:g}: {_range(gaps)}")
+    measured = f"Reward less mOFUL's, least to most over n^UA: {'; '.join(texts)}"
     says = "ε-mOFUL and ε-mOFUL-IPS earn more than mOFUL"
     return _verdict("ε variants above mOFUL", says, measured, findings, _variants(setting, runs))
 
 
 def ips_is_best(setting: Setting, runs: Frame) -> Verdict:
     """ε-mOFUL-IPS above all others of the paper where few actions are unsupported."""
-    findings, told = {}, []
+    findings, texts = {}, []
     for scale, name in product(setting.radius_scales, IPS):
         found = {}
         for at in (at for at in setting.unsupported if at <= SMALL):
             gaps = {other: _gap(runs, name, other, scale, at) for other in ("moful", "eps_moful", *OPR)}
             found[f"{at:g}"] = every(map(above, gaps.values()))
             best = min(gaps, key=lambda other: gaps[other].value)
-            told.append(
+            texts.append(
                 f"{label(name)} at n^UA {at:g}, radius × {scale:g}: {gaps[best].text()} over {label(best)}"
             )
         findings[f"{label(name)}, radius × {scale:g}, at n^UA"] = found
-    measured = f"Reward less the best of the paper's others: {'; '.join(told)}"
+    measured = f"Reward less the best of the paper's others: {'; '.join(texts)}"
     says = f"ε-mOFUL-IPS earns the most for small n^UA (at most {SMALL:g})"
     return _verdict("ε-mOFUL-IPS best", says, measured, findings, f". {_beyond(setting, runs)}")
 
@@ -348,8 +350,8 @@ def _range(gaps: dict[str, Interval]) -> str:
 
 
 def _verdict(part: str, says: str, measured: str, findings: Findings, when: str = "") -> Verdict:
-    told = f"{counted(findings)}. {measured}"
-    return Verdict("C4", f"Fig. 3: {part}", says, told, word(findings), where(findings) + when)
+    texts = f"{counted(findings)}. {measured}"
+    return Verdict("C4", f"Fig. 3: {part}", says, texts, word(findings), where(findings) + when)
 
 
 EXPERIMENT = Experiment(

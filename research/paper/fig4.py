@@ -243,9 +243,9 @@ def opr_is_highest(setting: Setting, runs: Frame) -> Verdict:
         for levels, gaps in _gaps(setting, runs, opr, others):
             findings[label(opr), *levels] = every(map(above, gaps.values()))
             smallest[label(opr), *levels] = min(gaps.values(), key=lambda gap: gap.value)
-    told = f"OPR less the highest of the others: {_range(smallest)}"
+    texts = f"OPR less the highest of the others: {_range(smallest)}"
     says = "OPR has the highest classification error on all three sets"
-    return _verdict("OPR highest", says, findings, told)
+    return _verdict("OPR highest", says, findings, texts)
 
 
 def points_change_little(setting: Setting, runs: Frame) -> Verdict:
@@ -323,14 +323,14 @@ def _beats(setting: Setting, runs: Frame, name: str) -> str:
     return f"in {found.count(True)} of {len(found)} settings (above in {found.count(False)})"
 
 
-def _verdict(part: str, says: str, findings: Placed, told: str, more: str = "") -> Verdict:
+def _verdict(part: str, says: str, findings: Placed, texts: str, more: str = "") -> Verdict:
     """Holds if borne out everywhere; only when, if one or two levels suffice for nine in ten settings."""
     flat = {"": {" ".join(levels): found for levels, found in findings.items()}}
     enough = conditions(findings)
     verdict = word(flat) if enough else FAILS
     when = "; ".join(" and ".join(levels) for levels in enough) or "no one or two of these settings suffice"
     when = f"{when} ({_margins(findings)})" + (f". {more}" if more else "")
-    return Verdict("C5", f"Fig. 4: {part}", says, f"{counted(flat)}. {told}", verdict, when)
+    return Verdict("C5", f"Fig. 4: {part}", says, f"{counted(flat)}. {texts}", verdict, when)
 
 
 def _example(setting: Setting, runs: Frame) -> str:
@@ -342,8 +342,8 @@ def _example(setting: Setting, runs: Frame) -> str:
     for place in places(setting):
         if (place["stream"], place["scale"], place["unsupported"]) == (stream, scale, share):
             there = {name: found for name in PAPER if len(found := sweeps.at(runs, name, place))}
-            told = [f"{label(name)} {found.mean('held_out').text()}" for name, found in there.items()]
-            rows.append(f"{place['dataset']} {place['rewards']}: {', '.join(told)}")
+            texts = [f"{label(name)} {found.mean('held_out').text()}" for name, found in there.items()]
+            rows.append(f"{place['dataset']} {place['rewards']}: {', '.join(texts)}")
     return f"Held-out errors at n^UA {share:g}, {stream}, radius × {scale:g}: {'; '.join(rows)}"
 
 

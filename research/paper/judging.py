@@ -44,8 +44,8 @@ def word(findings: Findings) -> str:
 def counted(findings: Findings) -> str:
     """In how many settings a claim was borne out, and in how many the opposite was."""
     found = [one for group in findings.values() for one in group.values()]
-    told = f"borne out in {found.count(True)} of {len(found)} settings, contradicted in {found.count(False)}"
-    return told + (f", open in {found.count(None)}" if None in found else "")
+    text = f"borne out in {found.count(True)} of {len(found)} settings, contradicted in {found.count(False)}"
+    return text + (f", open in {found.count(None)}" if None in found else "")
 
 
 def where(findings: Findings) -> str:

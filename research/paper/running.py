@@ -83,8 +83,8 @@ class Pieces:
         self.prepare()
         results = self.kept()
         missing = [place for place in range(len(self)) if place not in results]
-        told = _counting(progress, len(results), len(self))
-        told(0, len(missing))
+        report = _counting(progress, len(results), len(self))
+        report(0, len(missing))
 
         def keep(number: int, result: Record) -> None:
             place = missing[number]
@@ -95,7 +95,7 @@ class Pieces:
                 self.experiment.run,
                 [self.units[place] for place in missing],
                 workers=workers,
-                progress=told,
+                progress=report,
                 each=keep,
             )
         except KeyboardInterrupt:
@@ -124,8 +124,8 @@ def _read(path: Path, unit: Record) -> Record | None:
 
 
 def _counting(progress: Progress | None, before: int, total: int) -> Callable[[int, int], None]:
-    def told(done: int, _: int) -> None:
+    def report(done: int, _: int) -> None:
         if progress is not None:
             progress(before + done, total)
 
-    return told
+    return report

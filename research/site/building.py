@@ -12,7 +12,7 @@ from research.site import reference
 
 ROOT = Path(__file__).parents[2]
 
-BESIDE = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "deploy/Dockerfile", "deploy/sparing.service")
+EXTRA_PAGES = ("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "deploy/Dockerfile", "deploy/sparing.service")
 """Files beside docs/ that its pages lead to; the site has copies."""
 
 
@@ -21,7 +21,7 @@ def gather(folder: Path) -> Path:
     shutil.rmtree(folder, ignore_errors=True)
     docs = folder / "docs"
     shutil.copytree(ROOT / "docs", docs)
-    for path in BESIDE:
+    for path in EXTRA_PAGES:
         (docs / path).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / path, docs / path)
     for page in docs.rglob("*.md"):
@@ -51,9 +51,9 @@ def build(out: Path, folder: Path) -> None:
 def _inside(text: str, path: Path) -> str:
     """A page's text, its links to files beside docs/ led to the copies."""
     up = "../" * len(path.parts)
-    for name in BESIDE:
+    for name in EXTRA_PAGES:
         text = text.replace(f"]({up}{name}", f"]({up[3:]}{name}")
-    return text.replace("](docs/", "](") if path.name in BESIDE else text
+    return text.replace("](docs/", "](") if path.name in EXTRA_PAGES else text
 
 
 def _toml(value: Any) -> str:

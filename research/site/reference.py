@@ -12,7 +12,7 @@ import typer.main
 import sparing
 from sparing.cli import app
 
-ROOMS = {
+PACKAGES = {
     "log": "Logs",
     "features": "Features",
     "auditing": "Audit",
@@ -27,9 +27,9 @@ ROOMS = {
     "service": "Service",
     "errors": "Errors",
 }
-"""The rooms whose names are public, in the reader's order."""
+"""The packages whose names are public, in the reader's order."""
 
-BESIDE = {"Client": "sparing.service.client", "convert": "sparing.log"}
+EXTRA_NAMES = {"Client": "sparing.service.client", "convert": "sparing.log"}
 """What is documented, but not loaded by `import sparing`: a name and its home."""
 
 
@@ -41,10 +41,10 @@ def pages() -> dict[str, str]:
 
 
 def navigation() -> list[Any]:
-    """The pages under their rooms, as the site's navigation wants them."""
-    names: dict[str, list[Any]] = {title: [] for title in ROOMS.values()}
+    """The pages under their packages, as the site's navigation wants them."""
+    names: dict[str, list[Any]] = {title: [] for title in PACKAGES.values()}
     for name, home in sorted(_names().items()):
-        names[ROOMS[_room(name, home)]].append({_shown(name, home): f"reference/{_path(name)}"})
+        names[PACKAGES[_package(name, home)]].append({_shown(name, home): f"reference/{_path(name)}"})
     commands = [{f"sparing {name}": f"reference/commands/{_file(name)}.md"} for name, _ in _commands()]
     return ["reference/index.md", {"Commands": commands}, *({title: below} for title, below in names.items())]
 
@@ -53,12 +53,12 @@ def _names() -> dict[str, str]:
     """Every public name and the module that it comes from."""
     lines = Path(sparing.__file__).with_suffix(".pyi").read_text(encoding="utf-8").splitlines()
     found = {words[3]: words[1] for words in map(str.split, lines) if words[:1] == ["from"]}
-    return found | BESIDE
+    return found | EXTRA_NAMES
 
 
-def _room(name: str, home: str) -> str:
-    rooms = [room for room in f"{home}.{name}".split(".") if room in ROOMS]
-    return rooms[-1] if rooms[-1] == "features" else rooms[0]
+def _package(name: str, home: str) -> str:
+    packages = [package for package in f"{home}.{name}".split(".") if package in PACKAGES]
+    return packages[-1] if packages[-1] == "features" else packages[0]
 
 
 def _path(name: str) -> str:
@@ -67,7 +67,7 @@ def _path(name: str) -> str:
 
 
 def _shown(name: str, home: str) -> str:
-    return f"{home}.{name}" if name in BESIDE else f"sparing.{name}"
+    return f"{home}.{name}" if name in EXTRA_NAMES else f"sparing.{name}"
 
 
 def _name_page(name: str, home: str) -> str:
@@ -87,17 +87,17 @@ def _index() -> str:
         f"| [`sparing {name}`](commands/{_file(name)}.md) | {_first(one.help or '')} |"
         for name, one in _commands()
     ]
-    rooms: dict[str, list[str]] = {title: [] for title in ROOMS.values()}
+    packages: dict[str, list[str]] = {title: [] for title in PACKAGES.values()}
     for name, home in sorted(_names().items()):
-        rooms[ROOMS[_room(name, home)]].append(
-            f"| [`{_shown(name, home)}`]({_path(name)}) | {_first(_told(name, home))} |"
+        packages[PACKAGES[_package(name, home)]].append(
+            f"| [`{_shown(name, home)}`]({_path(name)}) | {_first(_docstring(name, home))} |"
         )
-    for title, rows in rooms.items():
+    for title, rows in packages.items():
         lines += ["", f"## {title}", "", "| name | what it is |", "|---|---|", *rows]
     return "\n".join(lines) + "\n"
 
 
-def _told(name: str, home: str) -> str:
+def _docstring(name: str, home: str) -> str:
     parent = import_module(home)
     value = getattr(parent, name, None) or import_module(f"{home}.{name}")
     return value.__doc__ or ""
@@ -148,5 +148,5 @@ def _parameter(one: Any, context: Any) -> str | None:
     record = one.get_help_record(context)
     if record is None:
         return None
-    names, told = (" ".join(str(part).split()).replace("|", "\\|") for part in record)
-    return f"| `{names}` | {escape(told)} |"
+    names, description = (" ".join(str(part).split()).replace("|", "\\|") for part in record)
+    return f"| `{names}` | {escape(description)} |"

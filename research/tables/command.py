@@ -93,6 +93,6 @@ def _write(part: "Part", docs: Path, found: dict[str, Any]) -> None:
         kept.write_text(text(found), encoding="utf-8")
     page = docs / part.page
     if page.is_file():
-        told = part.put_into(page.read_text(encoding="utf-8"), found)
+        parts = part.put_into(page.read_text(encoding="utf-8"), found)
         with replacing(page) as kept:
-            kept.write_text(told, encoding="utf-8")
+            kept.write_text(parts, encoding="utf-8")

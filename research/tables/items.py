@@ -50,8 +50,8 @@ def run(unit: Record) -> Record:
     log = draw_log(world, rows=unit["rows"], support="never-logged", unsupported=0.3, seed=seed)
     rows = []
     for (name, (make, settings)), seen in itertools.product(LEARNERS.items(), (WITHOUT, WITH)):
-        told = {"items": items} if seen == WITH else {}
-        trace = simulate(make(log, seed=seed, **settings, **told), world, rounds=unit["rounds"], seed=seed)
+        options = {"items": items} if seen == WITH else {}
+        trace = simulate(make(log, seed=seed, **settings, **options), world, rounds=unit["rounds"], seed=seed)
         found = {"calls": int(trace.calls[-1]), "regret": float(trace.regret[-1])}
         rows.append({"learner": name, "items": seen, **found})
     return {"rows": rows}

@@ -150,9 +150,9 @@ def tell(found: Frame) -> Iterator[str]:
             rows = {row["method"]: row for row in group}
             own = rows["auto"]["value"]
             lacks = (max(rows[name]["value"] for name in methods) - own for methods in (SIX, others))
-            told = (*(f"{lack:.4f}" for lack in lacks), give(rows["auto"], "behind", 4))
+            text = (*(f"{lack:.4f}" for lack in lacks), give(rows["auto"], "behind", 4))
             values = (f"{rows[name]['value']:.3f}" for name in others)
-            yield line(place, f"{own:.3f}", *(each.replace("-", "−") for each in told), *values)
+            yield line(place, f"{own:.3f}", *(each.replace("-", "−") for each in text), *values)
         yield ""
 
 

@@ -84,8 +84,8 @@ def tell(found: Frame) -> Iterator[str]:
     for (weight, best, hidden), group in found.by("weight", "best", "hidden").items():
         rows = [group.where(learner=name).rows[0] for name in shown]
         cells = (f"{row['calls']:,.0f} / {row['earned']:.4f} / {row['behind']:+.4f}" for row in rows)
-        told = (cell.replace("-", "−").replace(" ", "\u00a0") for cell in cells)
-        yield line(f"{weight:g}, {best.partition('-')[0]}", hidden.partition("-")[0], *told)
+        text = (cell.replace("-", "−").replace(" ", "\u00a0") for cell in cells)
+        yield line(f"{weight:g}, {best.partition('-')[0]}", hidden.partition("-")[0], *text)
 
 
 PART = Part(

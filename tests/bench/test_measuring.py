@@ -72,7 +72,7 @@ def test_minimum_and_quartiles():
 
 
 def test_rounds_must_pair_up():
-    with pytest.raises(SettingError, match="3 rounds beside 2"):
+    with pytest.raises(SettingError, match="3 rounds and 2"):
         ratio(measured(1, 2, 3), measured(1, 2))
 
 

@@ -1,4 +1,4 @@
-"""The front page's picture, its numbers and the texts beside it are those of today's code."""
+"""The front page's picture, its numbers and the texts around it are those of today's code."""
 
 import copy
 import json
@@ -82,7 +82,7 @@ def test_pictures_were_drawn_from_these_numbers(found, scheme, shape):
 
 def test_the_headline_says_what_the_numbers_say(found):
     """More than who asks always only if surely so in all three panels; less only if surely so."""
-    assert picture.headline(found) == "Judging 1 to 6 % of the answers earns more than judging them all"
+    assert picture.headline(found) == "Paying for 1 to 6 % of the rewards earns more than paying for all"
     worse = copy.deepcopy(found)
     less = [one["economical less"][WARM]["reward"] for one in numbers.shown(worse)]
     less[1].update(value=0.0, low=-0.001, high=0.001)
@@ -111,16 +111,16 @@ def test_a_page_without_its_markers_is_refused():
 
 
 def test_the_front_pages_tell_these_numbers(found):
-    judged = [
+    calls = [
         place(found, 3, model)["means"][OURS]["calls"]["value"] for model in ("Llama", "Mistral", "Gemini")
     ]
-    told = "had {:.0f}, {:.0f} and {:.0f}".format(*judged)
+    paid = "paid for {:.0f}, {:.0f} and {:.0f}".format(*calls)
     nets = [one["economical less"][ALONE]["net"] for one in found["places"]]
     better, worse = sum(one["low"] > 0 for one in nets), sum(one["high"] < 0 for one in nets)
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    assert f"{told} answers judged" in " ".join(readme.split())
-    assert f"{told} of {found['rounds']:,} answers judged" in (DOCS / "index.md").read_text(encoding="utf-8")
+    assert f"{paid} scores" in " ".join(readme.split())
+    assert f"{paid} of {found['rounds']:,} scores" in (DOCS / "index.md").read_text(encoding="utf-8")
     assert (
-        f"in {better}, worse in {worse}, by at most {-min(one['value'] for one in nets):.3f} a prompt"
-        in readme
+        f"in {better} and worse in {worse}, by at most {-min(one['value'] for one in nets):.3f} per prompt"
+        in " ".join(readme.split())
     )

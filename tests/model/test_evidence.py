@@ -69,7 +69,14 @@ def test_evidence_and_posterior_are_those_of_the_joint_normal(q, tried):
     noise, spread, slope = SCALES
     size = spread[:, None, None] * spread
     prior = Prior(
-        noise, spread, slope, FLAT, found.weights * spread, found.doubt * size, items, blocks_of(sums)
+        noise,
+        spread,
+        slope,
+        FLAT,
+        found.weights * spread,
+        found.coefficient_covariance * size,
+        items,
+        blocks_of(sums),
     )
     matrix, pull = prior.start(sums.gram, sums.response, items)
     matrix = matrix + sums.gram
@@ -77,7 +84,7 @@ def test_evidence_and_posterior_are_those_of_the_joint_normal(q, tried):
     theta = np.linalg.solve(matrix, (pull + sums.response)[:, :, None])[:, :, 0]
     np.testing.assert_allclose(theta, mean, atol=1e-9)
     if q == 1:  # an untried action is any untried action
-        blank = prior.blank()
+        blank = prior.unlogged_action()
         np.testing.assert_allclose(noise**2 * np.linalg.inv(blank[0]), covariance[-1], rtol=1e-8)
         np.testing.assert_allclose(np.linalg.solve(*blank), mean[-1], atol=1e-9)
 
@@ -112,7 +119,7 @@ def test_a_known_mean_is_a_flat_one_without_width():
     known = fit(ActionSums.of(sums, items, None, mean), SCALES)
     assert known.evidence == pytest.approx(narrow.evidence, abs=1e-6)
     np.testing.assert_allclose(known.by_spread, narrow.by_spread, atol=1e-6)
-    assert not known.doubt.any()
+    assert not known.coefficient_covariance.any()
 
 
 def test_untried_actions_teach_nothing():
@@ -135,4 +142,4 @@ def test_what_is_common_is_found_piece_by_piece(q, monkeypatch):
     monkeypatch.setattr("sparing.model.prior.AT_ONCE", 3)
     weights, doubt = common(rows, SCALES)
     np.testing.assert_allclose(weights, found.weights, rtol=1e-10)
-    np.testing.assert_allclose(doubt, found.doubt, rtol=1e-10, atol=1e-14)
+    np.testing.assert_allclose(doubt, found.coefficient_covariance, rtol=1e-10, atol=1e-14)

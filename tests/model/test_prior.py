@@ -54,7 +54,7 @@ def test_the_scales_are_found_again():
     assert prior.noise == pytest.approx(0.8, rel=3 / np.sqrt(2 * 12_000))
     for value in prior.scales().values():
         assert value == pytest.approx(0.5, rel=3 / np.sqrt(2 * 60))
-    assert prior.told == (True, True)
+    assert prior.informative == (True, True)
     assert prior.actions == 60
 
 
@@ -62,7 +62,7 @@ def test_equal_actions_have_hardly_any_spread():
     """Corrected for estimation noise: actions that do not differ are seen not to."""
     prior = evidence_prior(sums_of([100] * 40, spread=0.0, noise=1.0))
     assert max(prior.scales().values()) < 0.1
-    assert prior.told == (True, True)
+    assert prior.informative == (True, True)
 
 
 def test_rewards_in_other_units_change_the_scales_by_the_same_factor():
@@ -101,10 +101,10 @@ def test_the_order_of_actions_and_features_does_not_matter():
 def test_one_logged_action_leaves_the_spread_to_the_hyperprior(rows):
     sums = sums_of([rows, 0, 0], level=5.0)
     prior = evidence_prior(sums, noise=1.0)
-    assert prior.told == (False, False)
+    assert prior.informative == (False, False)
     assert "the hyperprior’s" in str(prior)
     assert "1 action" in str(prior)
-    matrix, pull = prior.blank()
+    matrix, pull = prior.unlogged_action()
     if rows == 400:  # an untried action is expected where the logged one is, give or take the spread twice
         expected = np.linalg.solve(sums.gram[0], sums.response[0])
         np.testing.assert_allclose(np.linalg.solve(matrix, pull), expected, atol=0.2)
@@ -143,7 +143,7 @@ def test_a_given_mean_leaves_no_doubt_about_it():
     assert prior.certain
     assert prior.noise > 0
     both = evidence_prior(sums, mean=[1, 2, 3], scale=0.5, noise=2.0)
-    matrix, pull = both.blank()
+    matrix, pull = both.unlogged_action()
     np.testing.assert_allclose(matrix, 16 * np.eye(D))
     np.testing.assert_allclose(pull, [16, 32, 48])
 

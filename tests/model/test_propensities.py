@@ -77,11 +77,11 @@ def test_calibrated_predictions_have_a_small_calibration_error():
 
 
 def test_the_temperature_mends_scores_that_are_too_sharp():
-    """Models whose weights are tripled are cooled by about three, and the propensities stay."""
+    """Models whose weights are tripled are temperature_scaled by about three, and the propensities stay."""
     log, _ = logged(4000)
     fit = fit_propensities(log)
     sharp = replace(fit, theta=3 * fit.theta, offset=3 * fit.offset, checked=np.arange(4000))
-    assert sharp.cooled().temperature == pytest.approx(3 * fit.temperature, rel=1e-3)
+    assert sharp.temperature_scaled().temperature == pytest.approx(3 * fit.temperature, rel=1e-3)
 
 
 def test_the_relative_error_is_of_the_size_of_the_true_error():

@@ -81,7 +81,7 @@ def test_an_added_action_has_the_moments_of_the_prior():
     """Mean Ŵz_a and covariance S + C_a, C_a = (z⊗I)ᵀP⁻¹(z⊗I)."""
     learner = grown("confident items")
     prior, z = learner.prior, np.r_[1, ITEMS[K]]
-    expected = np.diag(prior.spread**2) + np.einsum("p,piqj,q->ij", z, prior.doubt, z)
+    expected = np.diag(prior.spread**2) + np.einsum("p,piqj,q->ij", z, prior.coefficient_covariance, z)
     np.testing.assert_allclose(learner.sets.theta[K], z @ prior.weights, rtol=1e-8)
     np.testing.assert_allclose(prior.noise**2 * learner.sets.inverse[K], expected, rtol=1e-6)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from research.bench.field import Field
-from research.bench.house.data import write_table
-from research.bench.measuring import COST, Measurement, Outcome, beside, ratio, shown
+from research.bench.ours.data import write_table
+from research.bench.measuring import COST, Measurement, Outcome, compared, ratio, shown
 from research.bench.racing import Entry, race
 from research.bench.setting import BenchmarkSetting
 from sparing.evaluation.intervals import INTERVALS, RESAMPLES
@@ -61,7 +61,7 @@ def simulation(setting: BenchmarkSetting, arena: Field) -> Outcome:
         unit="all runs",
         rounds=setting.repeats,
     )
-    return raced + beside(raced, SIMULATE, LOOP, target=LOOP_TARGET)
+    return raced + compared(raced, SIMULATE, LOOP, target=LOOP_TARGET)
 
 
 @contextmanager
@@ -88,7 +88,7 @@ def statistics(setting: BenchmarkSetting, arena: Field) -> Outcome:
             unit="file",
             rounds=setting.repeats,
         )
-    return raced + beside(raced, SUMMING, READING, of=COST, target=READING_TARGET)
+    return raced + compared(raced, SUMMING, READING, of=COST, target=READING_TARGET)
 
 
 def intervals(setting: BenchmarkSetting, arena: Field) -> Outcome:
@@ -142,13 +142,13 @@ def pi_plus(setting: BenchmarkSetting, arena: Field) -> Outcome:
     near_sort = _pi_plus(setting, arena, large, SORT, rounds=setting.repeats)
     return (
         near_highs
-        + beside(near_highs, WHOLE, HIGHS)
-        + beside(near_highs, GROUPED, HIGHS, target=FASTER_THAN_HIGHS)  # HiGHS gets the groups too
-        + beside(near_highs, WHOLE, COLLAPSED)
-        + beside(near_highs, GROUPED, COLLAPSED)
+        + compared(near_highs, WHOLE, HIGHS)
+        + compared(near_highs, GROUPED, HIGHS, target=FASTER_THAN_HIGHS)  # HiGHS gets the groups too
+        + compared(near_highs, WHOLE, COLLAPSED)
+        + compared(near_highs, GROUPED, COLLAPSED)
         + near_sort
-        + beside(near_sort, WHOLE, SORT, of=COST, target=COST_OF_SORTING)
-        + beside(near_sort, GROUPED, SORT, of=COST)
+        + compared(near_sort, WHOLE, SORT, of=COST, target=COST_OF_SORTING)
+        + compared(near_sort, GROUPED, SORT, of=COST)
     )
 
 

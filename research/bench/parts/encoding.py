@@ -69,12 +69,12 @@ def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
         )
         for name, rounds in taken.items()
     }
-    beside = [
+    ratios = [
         ratio(measured[OURS], measured[PARSE], of=COST),
         ratio(measured[DECIDE], measured[PARSE], of=COST),
     ]
-    beside += [ratio(measured[OURS], measured[name], of=FASTER) for name in (SKLEARN, VW) if name in measured]
-    return Outcome(tuple(measured.values()), tuple(beside), tuple(failures))
+    ratios += [ratio(measured[OURS], measured[name], of=FASTER) for name in (SKLEARN, VW) if name in measured]
+    return Outcome(tuple(measured.values()), tuple(ratios), tuple(failures))
 
 
 def _transformer(columns: dict[str, list[Any]], row: dict[str, Any]) -> Callable[[], Any]:

@@ -69,13 +69,13 @@ def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
         arena.say(f"scale, {size}: {', '.join(works)}; {setting.repeats} rounds")
         measured = _raced(works, size, setting.repeats)
         scaled, failures = _scaled(log, size, setting.repeats)
-    beside = [
+    ratios = [
         ratio(measured[name], measured[READING], of=COST, target=target) for name, target in _targets(setting)
     ]
     if scaled:
         target = LEAST_SCALING if setting.judged else None
-        beside.append(ratio(scaled[TWO], scaled[ONE], of=FASTER, target=target))
-    return Outcome((*measured.values(), *scaled.values()), tuple(beside), failures)
+        ratios.append(ratio(scaled[TWO], scaled[ONE], of=FASTER, target=target))
+    return Outcome((*measured.values(), *scaled.values()), tuple(ratios), failures)
 
 
 def _targets(setting: BenchmarkSetting) -> list[tuple[str, float | None]]:

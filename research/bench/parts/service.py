@@ -7,7 +7,7 @@ from typing import Any
 from research.bench.field import Field
 from research.bench.live.serving import FLOOR, FRAMEWORK, OURS, SINGLE
 from research.bench.live.yard import Contender, Seen, Server, Yard, file_system, open_yard, race
-from research.bench.measuring import COST, FASTER, Failure, Measurement, Outcome, beside
+from research.bench.measuring import COST, FASTER, Failure, Measurement, Outcome, compared
 from research.bench.setting import BenchmarkSetting
 from research.children import ContenderError
 
@@ -27,7 +27,7 @@ FLOOR_TARGET, GROUP_TARGET, SIZE_TARGET = 2.0, 3.0, 0.7
 FRAMEWORK_RATE, FRAMEWORK_COST = 2.0, 0.5
 
 ASKING = {"tolerance": 0.0, "confidence": 1 - 1e-9, "noise": 2.0, "prior_scale": 1.0}
-"""`confident` calls wherever a doubt of 10⁻⁹ is left: most decisions open a call, and its reward is learnt."""
+"""`confident` calls unless the probability of being beaten is below 10⁻⁹: most decisions open a call, and its reward is learnt."""
 
 SETTLED: dict[str, tuple[dict[str, Any], str]] = {
     "confident": (
@@ -110,10 +110,10 @@ def pairs(setting: BenchmarkSetting, arena: Field, yard: Yard) -> Outcome:
         busy
         + rate
         + Outcome(late + _stored(alive), failures=(*failures, *failed, *failed_too))
-        + beside(busy, MINE, BARE, of=COST, target=FLOOR_TARGET)
-        + beside(rate, MINE, ALONE, of=FASTER, target=GROUP_TARGET)
-        + beside(rate, MINE, FASTAPI, of=FASTER, target=FRAMEWORK_RATE)
-        + beside(busy, MINE, FASTAPI, of=COST, target=FRAMEWORK_COST)
+        + compared(busy, MINE, BARE, of=COST, target=FLOOR_TARGET)
+        + compared(rate, MINE, ALONE, of=FASTER, target=GROUP_TARGET)
+        + compared(rate, MINE, FASTAPI, of=FASTER, target=FRAMEWORK_RATE)
+        + compared(busy, MINE, FASTAPI, of=COST, target=FRAMEWORK_COST)
     )
 
 
@@ -122,7 +122,7 @@ def _contenders(setting: BenchmarkSetting, yard: Yard, k: int, d: int) -> list[C
     rows = setting.warm_rows_an_action
     spec = spec_of(setting, k, d, rows, "confident", ASKING)
     disk = f"SQLite on {file_system(yard.folder)}, on the disk before it is answered"
-    learner = f"confident, a doubt of 10⁻⁹ is asked about, {rows} rows of every action, σ = 2"
+    learner = f"confident, called unless the probability of being beaten is below 10⁻⁹, {rows} rows of every action, σ = 2"
     found = [
         Contender(MINE, OURS, f"{learner}; {disk}", spec),
         Contender(ALONE, SINGLE, f"the same, groups of one; {disk}", spec, SLOW),
@@ -159,10 +159,10 @@ def decisions(setting: BenchmarkSetting, arena: Field, yard: Yard) -> Outcome:
     """Decisions alone, of few actions and of many, where little is asked."""
     rows, count = setting.service_rows_an_action, setting.service_decisions
     contenders = []
-    for learner, (settings, told) in SETTLED.items():
+    for learner, (settings, label) in SETTLED.items():
         for k, d in setting.service_sizes:
             spec = spec_of(setting, k, d, rows, learner, settings)
-            regime = f"{told}; {rows} rows of every action, σ = 2; no rewards are sent"
+            regime = f"{label}; {rows} rows of every action, σ = 2; no rewards are sent"
             contenders.append(Contender(f"ours, {learner}, {k} × {d}", OURS, regime, spec))
     arena.say(f"service, decisions alone: {', '.join(each.title for each in contenders)}")
     servers, failures = started(yard, contenders)
@@ -187,8 +187,8 @@ def decisions(setting: BenchmarkSetting, arena: Field, yard: Yard) -> Outcome:
         small = f"ours, {learner}, {k} × {d}"
         for n, m in larger:
             large = f"ours, {learner}, {n} × {m}"
-            outcome += beside(rate, large, small, of=FASTER, target=SIZE_TARGET)
-            outcome += beside(busy, large, small, of=COST)
+            outcome += compared(rate, large, small, of=FASTER, target=SIZE_TARGET)
+            outcome += compared(busy, large, small, of=COST)
     for server in servers:
         server.close()
     return outcome
@@ -199,13 +199,13 @@ def workers(setting: BenchmarkSetting, arena: Field, yard: Yard) -> Outcome:
     found: dict[tuple[str, str, str, str], list[float]] = {}
     failures = []
     count = setting.service_first
-    settings, told = SETTLED["confident"]
+    settings, label = SETTLED["confident"]
     for k, d, rows in setting.service_workers:
         title = f"ours, confident, {k} × {d}"
         contender = Contender(
             title,
             OURS,
-            f"{told}; {rows} rows of every action; machine code compiled before",
+            f"{label}; {rows} rows of every action; machine code compiled before",
             spec_of(setting, k, d, rows, "confident", settings),
         )
         arena.say(f"service, one worker: {title}; {setting.repeats} starts")

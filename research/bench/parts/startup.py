@@ -22,7 +22,7 @@ COMMANDS = {
     DECISION: ["-c", "import sparing; sparing.linucb(n_actions=20, n_features=10).decide([0.5] * 10)"],
 }
 REGIMES = {DECISION: "kernels compiled before and kept"}
-BESIDE = ((IMPORT, BARE), (IMPORT, NUMPY), (HELP, NUMPY), (DECISION, NUMBA))
+COMPARED = ((IMPORT, BARE), (IMPORT, NUMPY), (HELP, NUMPY), (DECISION, NUMBA))
 
 
 def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
@@ -38,7 +38,7 @@ def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
         name: Measurement("startup", "", name, REGIMES.get(name, ""), "process", 1, tuple(rounds))
         for name, rounds in taken.items()
     }
-    ratios = tuple(ratio(measured[ours], measured[other], of=COST) for ours, other in BESIDE)
+    ratios = tuple(ratio(measured[ours], measured[other], of=COST) for ours, other in COMPARED)
     return Outcome(tuple(measured.values()), ratios)
 
 

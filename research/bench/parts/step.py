@@ -63,10 +63,10 @@ def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
 
 
 def ours(
-    title: str, regime: str, told: str, spec: dict[str, Any], patience: float, *, most: int = MOST
+    title: str, regime: str, label: str, spec: dict[str, Any], patience: float, *, most: int = MOST
 ) -> Entry:
     """A learner of ours that begins in this regime; `told` says so to readers."""
-    return Entry("ours", "step", title, told, {**spec, "regime": regime}, patience, most)
+    return Entry("ours", "step", title, label, {**spec, "regime": regime}, patience, most)
 
 
 def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Entry]:
@@ -85,8 +85,8 @@ def entries(setting: BenchmarkSetting, arena: Field, k: int, d: int) -> list[Ent
             if child in arena.peers and (child != "coba" or k <= COBA_ACTIONS)
         ),
         *(
-            Entry("plain", "read", title, told, {"bytes": size}, patience, most=10**9)
-            for title, told, size in (
+            Entry("plain", "read", title, label, {"bytes": size}, patience, most=10**9)
+            for title, label, size in (
                 (SCAN, "K·d float32", 4 * k * d),
                 (PACKED, "K·d·(d+1)/2 float32", 2 * k * d * (d + 1)),
             )
@@ -100,7 +100,7 @@ def _ours(setting: BenchmarkSetting, spec: dict[str, Any]) -> list[Entry]:
     fresh, warm = {**spec, "fresh": True}, {**spec, "rows_an_action": rows}
     worst = {**spec, "rows_an_action": few}
     log = f"a log with {rows} rows of every action"
-    asked = f"called wherever a doubt of 10⁻⁹ is left; {log}, σ = 2"
+    asked = f"called unless the probability of being beaten is below 10⁻⁹; {log}, σ = 2"
     full = f"full radius (determinant × 1), {few} rows of every action"
     called = f"determinant × .2, every round called; {log}, σ = 2"
     bare = "the same, called as the plain Numba kernels are: no Decision, no checks"
@@ -121,21 +121,21 @@ def _weighing(spec: dict[str, Any], patience: float, log: str) -> list[Entry]:
     run = {**spec, "fresh": True}
     lived = f"{log}, σ = 2; {LIVED:,} rounds lived through before, no spot checks"
     asked = f"price 10⁻⁶, 10⁶ rounds to come: nearly every round called; {log}, σ = 2"
-    begun = f"{log}, σ = 2; its first {LIVED:,} rounds, asked about or not, no spot checks"
+    begun = f"{log}, σ = 2; its first {LIVED:,} rounds, called or skipped, no spot checks"
     skipping = {**spec, "lived": LIVED}
     priced = "price .2, 10,000 rounds in all"
     return [
         ours(ECONOMICAL, "economical", asked, spec, patience, most=1000),
         *(
-            Entry("ours", "skip", title, f"{told}; {lived}", {**skipping, "regime": regime}, patience, 4000)
-            for title, regime, told in (
+            Entry("ours", "skip", title, f"{label}; {lived}", {**skipping, "regime": regime}, patience, 4000)
+            for title, regime, label in (
                 (SURE, "confident, skipping", "tolerance 6"),
                 (THRIFTY, "economical, skipping", priced),
             )
         ),
         *(
-            ours(title, regime, f"{told}; {begun}", run, RUN_PATIENCE * patience, most=LIVED)
-            for title, regime, told in (
+            ours(title, regime, f"{label}; {begun}", run, RUN_PATIENCE * patience, most=LIVED)
+            for title, regime, label in (
                 (SURE_RUN, "confident, a run", "tolerance 1"),
                 (THRIFTY_RUN, "economical, skipping", priced),
             )

@@ -66,7 +66,7 @@ def tallied(differences: Frame, what: str) -> list[str]:
         below, above = len(surely(found, -1)), len(surely(found, 1))
         sentences.append(
             f"{what}: economical less {told(other, at)}: surely lower in {below} of {len(found)}, "
-            f"surely higher in {above}, not told apart in {len(found) - below - above}."
+            f"surely higher in {above}, no clear difference in {len(found) - below - above}."
         )
     return sentences
 

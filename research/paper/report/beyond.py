@@ -125,7 +125,7 @@ def _totals(setting: Setting, analysis: Analysis) -> Plate:
         lost=f"{analysis.numbers['losses']['totals']} {CHANCE}"
         + (f" {further(setting)}" if setting.further else ""),
         regime=f"{_logging(setting)}; {'; '.join(size.text for size in setting.sizes)}; T = {setting.rounds:,}, otherwise as in the "
-        f"frontiers (radius_scale {setting.radius_scale:g}, no guarantee). Economical was told the price and the horizon, the others run the same at every "
+        f"frontiers (radius_scale {setting.radius_scale:g}, no guarantee). Economical has the price and the horizon, the others run the same at every "
         f"price. Means over {_seeds(rows.where(name=OURS))} seeds with 95 % bars of the paired difference. {MEANT}",
         columns=4,
     )
@@ -151,7 +151,7 @@ def _budgets(setting: Setting, analysis: Analysis) -> Plate:
         panels,
         see=f"Across: how many calls may be made at most. Up: regret after T = {setting.rounds:,} rounds; lower is better.",
         lost=analysis.numbers["losses"]["budgets"],
-        regime="economical is told the budget and the horizon and finds its own price; confident "
+        regime="economical has the budget and the horizon and finds its own price; confident "
         f"(tolerance {setting.cut:g}) makes calls as it likes until they are spent and plays its best mean from then on. Logging policy "
         f"as titled. Means over {len(setting.seeds)} seeds with 95 % bars. {_regime(setting, size)}",
         folded=True,
@@ -182,7 +182,7 @@ def _robustness(setting: Setting, analysis: Analysis) -> Plate:
             axes.xaxis.set_minor_formatter("{x:g}")
         panels.append(axes)
     return plate(
-        "Where the world is not as the learner is told",
+        "Where the world differs from the learner's assumptions",
         panels,
         see="Across: regret + price·calls as a share of what never calling costs; left of 1 calls repaid themselves. A row for each "
         "thing that is wrong.",
@@ -222,7 +222,7 @@ def _classes(setting: Setting, analysis: Analysis) -> Plate:
         f"logged, the others uniformly. Means over {_seeds(rows)} seeds with 95 % bars. Rewards without noise; λ = "
         f"{setting.class_ridge:g}, δ = 0.05, determinant radius, radius_scale {setting.radius_scale:g}; the noise is bounded by 1/2 "
         f"(economical, confident: fitted). Lines join prices, {numbers(setting.prices)} deviations of the logged rewards (economical), "
-        f"and tolerances, {numbers(setting.class_confident)} (confident). Economical is told the live rounds as its horizon: it does "
+        f"and tolerances, {numbers(setting.class_confident)} (confident). Economical has the live rounds as its horizon: it does "
         f"not pay for a policy that is better only after them. ε-mOFUL-IPS: L = K/2. {MEANT} "
         f"{_about(setting, analysis, ON_DATA, 'classes')}".rstrip(),
         columns=4,

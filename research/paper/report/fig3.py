@@ -23,7 +23,7 @@ OTHERS = ("moful", "eps_moful_ips", "greedy", "warm_started", "certified", "conf
 
 
 def draw(setting: Setting, analysis: Analysis) -> dict[str, Plate]:
-    """For each radius scale the paper's learners, and ours beside them."""
+    """For each radius scale the paper's learners, and ours with them."""
     drawn = {}
     for number, scale in enumerate(setting.radius_scales):
         drawn[f"reward_scale_{scale:g}"] = _plate(setting, analysis, scale, PAPER, folded=number > 0)
@@ -62,7 +62,7 @@ def _plate(
             axes.yaxis.set_minor_formatter("")
         regret.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
         _ticks_from(rounds, setting.budget)
-    who = "the paper's learners" if names == PAPER else "ours beside them"
+    who = "the paper's learners" if names == PAPER else "with ours"
     return plate(
         f"After {setting.budget} reward calls, {who}, at {drawing.guarantee(scale)}",
         (reward, gain, rounds, regret),

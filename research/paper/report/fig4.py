@@ -18,7 +18,7 @@ PANELS = {
 
 
 def draw(setting: Setting, analysis: Analysis) -> dict[str, Plate]:
-    """For each kind of reward, stream and radius scale the paper's learners; in the first stream ours beside them."""
+    """For each kind of reward, stream and radius scale the paper's learners; in the first stream ours with them."""
     drawn = {}
     for noisy in setting.noisy:
         for stream in setting.streams:
@@ -50,7 +50,7 @@ def _plate(
             if metric == "calls":
                 axes.yaxis.set_major_formatter("{x:,.0f}")
             panels.append(axes)
-    who = "the paper's learners" if names == PAPER else "ours beside them"
+    who = "the paper's learners" if names == PAPER else "with ours"
     played = "contexts of the log" if stream == "in-log" else "contexts that are not in the log"
     return plate(
         f"Mistakes with {rewards} rewards, on {played}, at {drawing.guarantee(scale)}: {who}",

@@ -48,12 +48,12 @@ class Row:
     @property
     def word(self) -> str:
         """The verdict in a word."""
-        judged: str = self.verdict["verdict"]
-        return judged if judged in SIGNS else "not run yet"
+        verdict: str = self.verdict["verdict"]
+        return verdict if verdict in SIGNS else "not run yet"
 
     @property
     def run(self) -> bool:
-        """Whether it was judged."""
+        """Whether it was run."""
         return self.verdict["verdict"] in SIGNS
 
     @property
@@ -68,15 +68,15 @@ class Row:
 
 
 def rows(record: Record) -> list[Row]:
-    """A row for each claim of the paper in its order, then ours; those that nothing has judged say how to run them."""
+    """A row for each claim of the paper in its order, then ours; those without a verdict say how to run them."""
     found = []
     for name, result in record["experiments"].items():
         for verdict in (*result["verdicts"], *economical(name, result)):
-            told = plain.found(verdict, result)
-            found.append(Row(plain.label(verdict), name, plain.claimed(verdict), told, verdict))
-    judged = {row.verdict["claim"] for row in found}
+            sentence = plain.found(verdict, result)
+            found.append(Row(plain.label(verdict), name, plain.claimed(verdict), sentence, verdict))
+    shown = {row.verdict["claim"] for row in found}
     for claim, name in CLAIMS.items():
-        if claim not in judged:
+        if claim not in shown:
             found.append(_not_run(claim, name))
     order = [*CLAIMS, "T1", *OURS]
     return sorted(found, key=lambda row: (row.label.startswith("Ours"), _place(row, order), row.label))
@@ -90,9 +90,9 @@ def _place(row: Row, order: list[str]) -> int:
 
 def _not_run(claim: str, name: str) -> Row:
     hint = f"not run yet: python -m research reproduce {name}"
-    blank = dict.fromkeys(("source", "says", "measured", "when"), "")
-    told = next(one.claimed for key, one in plain.PLAIN.items() if key[0] == claim)
-    return Row(claim, name, told, hint, blank | {"claim": claim, "verdict": hint})
+    empty = dict.fromkeys(("source", "says", "measured", "when"), "")
+    sentence = next(one.claimed for key, one in plain.PLAIN.items() if key[0] == claim)
+    return Row(claim, name, sentence, hint, empty | {"claim": claim, "verdict": hint})
 
 
 def verdicts(record: Record) -> list[Record]:
@@ -119,12 +119,12 @@ def _counts(shown: Iterable[Row]) -> str:
         ONLY_WHEN: ("holds only under conditions", "hold only under conditions"),
         FAILS: ("does not hold", "do not hold"),
     }
-    told = [f"{count[one]} {words[one][count[one] != 1]}" for one in SIGNS if count[one]]
-    return " and ".join([", ".join(told[:-1]), told[-1]] if len(told) > 1 else told)
+    parts = [f"{count[one]} {words[one][count[one] != 1]}" for one in SIGNS if count[one]]
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
 def economical(name: str, result: Record) -> list[Record]:
-    """Our claims of `economical`, judged by what all of it cost, from the numbers beyond the paper."""
+    """Our claims of `economical`, by what all of it cost, from the numbers beyond the paper."""
     numbers = result["numbers"]
     if name != "beyond" or "differences" not in numbers:
         return []
@@ -137,18 +137,20 @@ def economical(name: str, result: Record) -> list[Record]:
     for source, (others, named) in claims.items():
         rows = totals.among("other", others)
         if len(rows):
-            found.append(_judged(source, rows, f"regret + price·calls is below that of {named}", numbers))
+            found.append(
+                _with_verdict(source, rows, f"regret + price·calls is below that of {named}", numbers)
+            )
     return found
 
 
-def _judged(source: str, rows: Frame, says: str, numbers: Record) -> Record:
+def _with_verdict(source: str, rows: Frame, says: str, numbers: Record) -> Record:
     kinds = {kind: rows.where(kind=kind) for kind in KINDS if len(rows.where(kind=kind))}
     findings = {
         kind: {str(number): below(interval(row)) for number, row in enumerate(there)}
         for kind, there in kinds.items()
     }
     parts = ", ".join(
-        f"{len(surely(there, -1))} of {len(there)} cases {KINDS[kind]} (dearer in {len(surely(there, 1))})"
+        f"{len(surely(there, -1))} of {len(there)} cases {KINDS[kind]} (more costly in {len(surely(there, 1))})"
         for kind, there in kinds.items()
     )
     lost = [note for note in numbers["notes"] if note.startswith(LOST)]

@@ -49,11 +49,11 @@ def skipped(setting: Setting, table: Frame) -> Plate:
 
 
 def knowing(setting: Setting, table: Frame) -> Plate:
-    """What `log-beats` costs a learner that knows all."""
+    """What `log-beats` costs a learner with all parameters known."""
     return plate(
-        "Answering from the log costs even a learner that knows everything else",
+        "Answering from the log costs regret even if all else is known",
         [_knowing(table, name) for name in CLIPS],
-        see="Across: the noise of the logged rewards. Up: regret a round, when every other thing is known. Above zero it never goes "
+        see="Across: the noise of the logged rewards. Up: regret a round, if all else is known. Above zero it never goes "
         "away: linear regret. By limits, our mended rule, it stays at zero.",
         regime=f"log-beats alone, every θ* known: no prior, no confidence sets, so no radius; {setting.knowing_rows:,} logged rows, "
         f"otherwise {settings_text(setting)}",
@@ -98,10 +98,10 @@ def curse(setting: Setting, table: Frame) -> Plate:
     """The winner's curse of the threshold, in every cell and for both M."""
     panels = [_curse(setting, table, name) for name in CLIPS]
     return plate(
-        "Why: the logged reward that wins is a lucky one",
+        "Why: the logged reward that wins is overestimated",
         panels,
-        see="Across: what the log seems to promise less the true reward of its answer, on average. Over all rounds (black) it is "
-        "about fair when M caps the weights; over the rounds that it decides (colour) it promises too much. A row for each number of "
+        see="Across: the reward estimated from the log less the true reward of its answer, on average. Over all rounds (black) it is "
+        "about fair when M caps the weights; over the rounds that it decides (colour) it is too high. A row for each number of "
         f"features d and radius × radius_scale ({USUAL}).",
         regime=f"ε-mOFUL-IPS, radius_scale 1 and below (below 1 no guarantee); {settings_text(setting)}",
         folded=True,

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from research.paper.experiment import FAILS, HOLDS, ONLY_WHEN, Record
 
 WORDS = (
-    "Offline learning (OPR) decides by the log alone. Asking always (mOFUL) learns live and asks what came of every decision: a "
-    "reward call. Trusting known actions (ε-mOFUL) asks only where it may be wrong about an action that it does not know beforehand. "
-    "Answering from the log (ε-mOFUL-IPS) asks not even then if a logged reward seems good enough. Regret is what all decisions lost "
-    "against the best ones."
+    "Offline learning (OPR) decides by the log alone. Always asking (mOFUL) learns live and pays for the reward of every decision: a "
+    "reward call. Trusting known actions (ε-mOFUL) makes a call only if an action that was not known beforehand may be better. "
+    "Answering from the log (ε-mOFUL-IPS) also skips the call if a logged reward is high enough. Regret is the reward that all "
+    "decisions lost against the best ones."
 )
 """The learners as the sentences name them."""
 
@@ -44,7 +44,7 @@ PLAIN: Mapping[Key, Plain] = MappingProxyType(
             "C1",
             "The more actions are known, the fewer rewards are asked for; answering from the log asks for the fewest.",
             HOLDS,
-            "So it is, but the saving is small ({asked} of 100 rounds are still asked about), and answering from the log decides worse.",
+            "Yes, but the saving is small ({asked} of 100 rounds still need a call), and answering from the log decides worse.",
         ),
         ("C2", "§5.1.1"): _plain(
             "C2",
@@ -55,7 +55,7 @@ PLAIN: Mapping[Key, Plain] = MappingProxyType(
         ),
         ("C3", "Fig. 2"): _plain(
             "C3",
-            "The more the log tries, the less answering from the log asks; to trusting known actions it does not matter.",
+            "The more the log tries, the less answering from the log asks; for trusting known actions it does not matter.",
             ONLY_WHEN,
             "When the same actions are known throughout and the log's weights have no cap; with the paper's cap the first part is never "
             "seen.",
@@ -74,13 +74,13 @@ PLAIN: Mapping[Key, Plain] = MappingProxyType(
         ),
         ("C4", "Fig. 3: mOFUL flat"): _plain(
             "C4c",
-            "Asking always earns the same, whatever the log tried.",
+            "Always asking earns the same, whatever the log tried.",
             HOLDS,
             "Yes, exactly: it never reads the log.",
         ),
         ("C4", "Fig. 3: ε variants above mOFUL"): _plain(
             "C4d",
-            "For the same number of asked rewards, trusting known actions earns more than asking always.",
+            "For the same number of asked rewards, trusting known actions earns more than always asking.",
             ONLY_WHEN,
             "Surely in {yes} of {all} settings and never the other way; the rest, all with shrunken confidence sets, are too close to "
             "call.",
@@ -89,7 +89,7 @@ PLAIN: Mapping[Key, Plain] = MappingProxyType(
             "C4e",
             "Answering from the log earns the most when the log tries nearly all actions.",
             FAILS,
-            "In none of {all} settings surely: it cannot be told apart from merely trusting known actions.",
+            "In none of {all} settings surely: it shows no clear difference from merely trusting known actions.",
         ),
         ("C5", "Fig. 4: ε-mOFUL-IPS lowest"): _plain(
             "C5a",
@@ -106,16 +106,16 @@ PLAIN: Mapping[Key, Plain] = MappingProxyType(
         ),
         ("C5", "Fig. 4: ε-mOFUL near mOFUL"): _plain(
             "C5c",
-            "On them trusting known actions and asking always make nearly the same mistakes.",
+            "On them trusting known actions and always asking make nearly the same mistakes.",
             FAILS,
             "Within two in a hundred surely in {yes} of {all} settings, surely not in {no}; where they differ, trusting is mostly the "
             "better one.",
         ),
         ("C6", "Theorem 1"): _plain(
             "C6",
-            "Asking always loses ever less a round, and in all less than a bound known beforehand.",
+            "With always asking, the regret of a round falls, and the total stays below a bound known beforehand.",
             HOLDS,
-            "Yes in every run. But the bound is above the worst that could happen, so that it promises nothing at these lengths.",
+            "Yes in every run. But the bound is above the worst possible regret, so it guarantees nothing at these lengths.",
         ),
         ("C7", "Theorem 2"): _plain(
             "C7",
@@ -125,13 +125,13 @@ PLAIN: Mapping[Key, Plain] = MappingProxyType(
         ),
         ("C8", "Theorem 3"): _plain(
             "C8",
-            "Answering from the log loses ever less a round, too.",
+            "With answering from the log, the regret of a round falls, too.",
             FAILS,
-            "One lucky logged reward can decide a round: where rewards are noisy, even a learner that knows all else goes on losing.",
+            "One high logged reward can decide a round: if rewards are noisy, the regret goes on even if all else is known.",
         ),
         ("C9", "Proposition 1"): _plain(
             "C9",
-            "Weighting the log misjudges a policy by exactly what untried actions would earn.",
+            "The error of weighting the log is exactly what unlogged actions would earn.",
             HOLDS,
             "Yes, under all four ways of logging that were tried.",
         ),
@@ -149,15 +149,15 @@ PLAIN: Mapping[Key, Plain] = MappingProxyType(
         ),
         ("ours", "certified"): _plain(
             "Ours 1",
-            "Our certified learner keeps to its bound on asking, and what it does not ask about costs no more than it was allowed.",
+            "Our certified learner keeps its bound on calls, and skipped rounds lose no more than the tolerance.",
             HOLDS,
-            "Yes in every run. But the bound on asking is often above asking always.",
+            "Yes in every run. But the bound on calls is often above one call a round.",
         ),
         ("mended", "Theorem 3"): _plain(
             "Ours 2",
-            "Answering from the log by a cautious limit, not by one logged reward, is no longer paid for.",
+            "Answering from the log by a confidence limit, not by one logged reward, loses nothing.",
             HOLDS,
-            "Yes: it costs nothing. But so cautious a rule answers hardly any round, so that it saves next to nothing.",
+            "Yes. But so strict a rule answers hardly any round, so it saves almost nothing.",
         ),
         ("ours", "economical, never asking"): _plain(
             "Ours 3",
@@ -192,9 +192,9 @@ def found(verdict: Record, result: Record) -> str:
     """What was found; nothing that the run does not show."""
     known = PLAIN.get((verdict["claim"], verdict["source"]))
     generic = GENERIC[verdict["verdict"]]
-    told = known.found.get(verdict["verdict"], generic) if known and result["full"] else generic
+    sentence = known.found.get(verdict["verdict"], generic) if known and result["full"] else generic
     try:
-        return told.format(**facts(verdict, result))
+        return sentence.format(**facts(verdict, result))
     except KeyError:  # a number that this run does not have
         return generic
 

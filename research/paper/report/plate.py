@@ -54,7 +54,7 @@ class Plate:
 def panel(title: str, *, across: str, up: str, height: float = HEIGHT) -> "Axes":
     """The axes of one panel, drawn without a display."""
     with figures.styled(), _lettered():
-        figure = figures.blank(width=WIDTH, height=height)
+        figure = figures.empty_figure(width=WIDTH, height=height)
         axes = figure.subplots()
         axes.margins(x=0.04)
         if up:
@@ -102,7 +102,7 @@ def _key(found: dict[str, Any]) -> "Figure":
     """A drawing of nothing but the key."""
     with figures.styled(), _lettered():
         rows = -(-len(found) // 2)
-        figure = figures.blank(width=WIDTH, height=0.08 + 0.2 * rows)
+        figure = figures.empty_figure(width=WIDTH, height=0.08 + 0.2 * rows)
         placing: dict[str, Any] = {"ncols": 2, "fontsize": 8.5, "columnspacing": 1.2, "borderpad": 0}
         figure.legend(list(found.values()), list(found), loc="center left", **placing)
     figure.set_label("Key: " + ", ".join(found))

@@ -46,7 +46,7 @@ def bias(setting: Setting, table: Frame) -> Plate:
         axes.set(xlim=(low, high), ylim=(low, high))
         panels.append(axes)
     return plate(
-        "Proposition 1: weighting the log misjudges a policy by what untried actions earn",
+        "Proposition 1: the error of weighting the log is what unlogged actions earn",
         panels,
         see="Across: minus the expected reward on unsupported actions, which the paper predicts as the bias. Up: the bias that was "
         "measured. Points on the dashed diagonal bear it out; a point is a world and an n^UA.",

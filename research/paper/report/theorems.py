@@ -57,7 +57,7 @@ def bounds(setting: Setting, table: Frame) -> Plate:
         "Does the regret stay below its bound, and does the bound say anything?",
         [*panels, calls],
         see="Both axes logarithmic. Across: rounds. Up: regret (or calls) so far, coloured; its bound, dashed. A bound above "
-        "the worst possible (the sum of each round's largest gap) promises nothing.",
+        "the worst possible (the sum of each round's largest gap) guarantees nothing.",
         regime=f"{setting.main.label}; radius_scale {scale:g}: the guarantees {'hold' if scale >= 1 else 'are void'}; "
         f"{settings_text(setting)}",
         columns=4,

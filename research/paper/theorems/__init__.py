@@ -18,7 +18,7 @@ def analyse(setting: Setting, results: Pairs) -> Analysis:
     cells = {cell: runs.where(kind="cell", **asdict(cell)) for cell in setting.cells}
     every = runs.where(kind="given")
     summaries = {cell: _by_algorithm(found) for cell, found in cells.items()}
-    beside = {cell: _by_algorithm(runs.where(kind="mended", **asdict(cell))) for cell in setting.alike}
+    comparable = {cell: _by_algorithm(runs.where(kind="mended", **asdict(cell))) for cell in setting.alike}
     given, knowing = _by_algorithm(every), summary.knowing_rates(results)
     by_samples = [row for row in knowing if row.algorithm != LIMIT]
     by_limits = [row for row in knowing if row.algorithm == LIMIT]
@@ -33,7 +33,7 @@ def analyse(setting: Setting, results: Pairs) -> Analysis:
         "given": {name: found.to_dict() for name, found in given.items()},
         "mended": {
             cell.label: {name: found.to_dict() for name, found in named.items()}
-            for cell, named in beside.items()
+            for cell, named in comparable.items()
         },
         "contrary": {name: [curve[-1] for curve in contrary[name]] for name in ends},
     }
@@ -52,7 +52,7 @@ def analyse(setting: Setting, results: Pairs) -> Analysis:
     }
     judged = (
         *verdicts(setting, summaries, knowing=by_samples, given=given, contrary=contrary),
-        mended(setting, beside, by_limits, by_samples),
+        mended(setting, comparable, by_limits, by_samples),
     )
     return Analysis(numbers, tables, judged)
 

@@ -16,7 +16,7 @@ def mended(
     by_samples: Sequence[Knowing],
 ) -> Verdict:
     """It holds if, with every θ* known, no seed loses anything by limits, and if at radius_scale 1 runs stay below their bound,
-    and their `log-beats` rounds within εS_x, as often as promised."""
+    and their `log-beats` rounds within εS_x, as often as guaranteed."""
     proved = [named[LIMIT] for cell, named in runs.items() if cell.guaranteed]
     kept = all(
         found is None or found.high >= 1 - setting.delta
@@ -54,11 +54,11 @@ def mended(
 
 def _run(cell: Cell, found: Summary) -> str:
     """What happened in one cell."""
-    promise = "" if cell.guaranteed else " (guarantee void)"
+    void = "" if cell.guaranteed else " (guarantee void)"
     return (
-        f"In {cell.label}{promise}: regret {shown(found.regret)} with {shown(found.calls)} calls, slope {shown(found.slope)}, "
+        f"In {cell.label}{void}: regret {shown(found.regret)} with {shown(found.calls)} calls, slope {shown(found.slope)}, "
         f"{shown(found.ratio)} of its bound; log-beats answers {shown(found.beaten)} of rounds, at a regret of "
         f"{shown(found.beaten_regret)} in all, none above εS_x in {shown(found.beaten_kept)} of runs; against ε-mOFUL on the same "
-        f"luck, whose live sets have all of δ and not half, regret is higher by {shown(found.dearer)} and calls are fewer by "
+        f"random numbers, whose live sets have all of δ and not half, regret is higher by {shown(found.dearer)} and calls are fewer by "
         f"{shown(found.fewer_calls)}"
     )

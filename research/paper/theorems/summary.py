@@ -35,12 +35,12 @@ class Summary:
 
     slope is the log-log slope of regret on [T/10, T], beaten_slope that of the regret of `log-beats` rounds
     alone; below and printed_below are shares of runs below a bound; ratio is regret ÷ bound and vacuity
-    bound ÷ worst possible regret. dearest is the dearest skipped round (of `supported` in units of εS_x);
+    bound ÷ worst possible regret. dearest is the most costly skipped round (of `supported` in units of εS_x);
     selected and unselected are threshold − true reward of the log's answer, over `log-beats` rounds and
     over all; beaten is the share of rounds `log-beats` answered, beaten_loss what one of them cost and
     beaten_rate its regret a round over the second half of the run; beaten_kept is the share of runs in which none of them
     cost more than εS_x, where limits decide. dearer and fewer_calls compare with ε-mOFUL
-    on the same luck, seed by seed: regret above its, calls below its.
+    on the same random numbers, seed by seed: regret above its, calls below its.
     """
 
     runs: int

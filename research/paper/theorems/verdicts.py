@@ -39,7 +39,7 @@ def verdicts(
 
 
 def theorem_1(setting: Setting, proved: Summaries, voided: Summaries) -> Verdict:
-    """C6 holds if runs stay below the bound as often as it promises, and every slope's interval ends below 1."""
+    """C6 holds if runs stay below the bound as often as it guarantees, and every slope's interval ends below 1."""
     bounded = _kept(proved, "moful", setting.delta)
     linear = [cell for cell, named in proved.items() if not named["moful"].sublinear]
     main = proved[setting.main]["moful"]
@@ -86,7 +86,7 @@ def theorem_2(
         f"radius_scale 1, realised ε: below the corrected bound in {_count(proved, 'eps_moful')}; "
         f"{setting.main.label}: regret {shown(main.regret)} with {shown(main.calls)} calls, {shown(main.ratio)} "
         f"of the bound, slope {shown(main.slope)}; bound {shown(main.vacuity)} times the worst regret possible. "
-        f"Dearest skipped round, runs with 𝓛 = all actions included, {dearest:.3g}·εS_x (printed: at most 1, corrected: 2)"
+        f"Most costly skipped round, runs with 𝓛 = all actions included, {dearest:.3g}·εS_x (printed: at most 1, corrected: 2)"
     )
     last = {name: mean([result[name][-1] for result in contrary]) for name in ("regret", "printed", "bound")}
     when = (
@@ -124,7 +124,7 @@ def theorem_3(setting: Setting, summaries: Summaries, knowing: Sequence[Knowing]
             f"{clip}: regret {shown(found.regret)} with {shown(found.calls)} calls, slope {shown(found.slope)}; "
             f"log-beats answers {shown(found.beaten)} of rounds, their regret {shown(found.beaten_regret)} has slope "
             f"{shown(found.beaten_slope)}, that of supported rounds is {shown(found.supported_regret)}; ε-mOFUL on the "
-            f"same luck has {shown(found.dearer)} less regret and {shown(found.fewer_calls)} more calls; the threshold overstates "
+            f"same random numbers has {shown(found.dearer)} less regret and {shown(found.fewer_calls)} more calls; the threshold overstates "
             f"the answer's true reward by {shown(found.selected)} where it skips, {shown(found.unselected)} over all "
             f"rounds; with every θ* known log-beats still loses {shown(rate)} a round"
         )
@@ -164,7 +164,7 @@ def _theorem_3_when(setting: Setting, summaries: Summaries, knowing: Sequence[Kn
             f"{sum(found.beaten_slope is not None and top(found.beaten_slope) < 1 for found in grows)}"
         )
     rule = (
-        "judged by what log-beats costs a round when every θ* is known: a constant is linear regret in the long run, "
+        "measured by what log-beats costs a round when every θ* is known: a constant is linear regret in the long run, "
         "whatever the slope while exploration still dies out"
     )
     return "; ".join([rule, *parts])
@@ -179,7 +179,7 @@ def ours(setting: Setting, proved: Summaries, voided: Summaries) -> Verdict:
     main = proved[setting.main]["certified"]
     measured = (
         f"calls below their bound in {_count(everywhere, 'certified', 'calls_below')} at every scale; radius_scale 1: "
-        f"regret below its bound in {_count(proved, 'certified')}, dearest skipped round {cheap:.3g} "
+        f"regret below its bound in {_count(proved, 'certified')}, most costly skipped round {cheap:.3g} "
         f"(τ = {setting.tolerance:g}). {setting.main.label}: regret {shown(main.regret)} with {shown(main.calls)} calls, "
         f"{shown(main.ratio)} of the bound, slope {shown(main.slope)}"
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sparing.demo import support_desk as desk
+from sparing.demo import support_desk
 from sparing.demo.support_desk import (
     ALONE,
     COLD,
@@ -42,8 +42,8 @@ APART = 0.06  # least distance of two labels, as a share of the height
 def opening(setting: DeskSetting) -> str:
     return (
         "A simulated support desk, so that the true rewards are known. Who should answer a ticket: a template, a language model or an "
-        f"agent? A solved ticket saves a phone call, {desk.SOLVED:.2f} EUR, less what the answer costs; whether it was solved is known "
-        f"only if a person reviews the answer, which costs {_price(setting.call_cost)} EUR. Last quarter every answer was reviewed; {desk.NEW} was not there yet."
+        f"agent? A solved ticket saves a phone call, {support_desk.SOLVED:.2f} EUR, less what the answer costs; whether it was solved is known "
+        f"only if a person reviews the answer, which costs {_price(setting.call_cost)} EUR. Last quarter every answer was reviewed; {support_desk.NEW} was not there yet."
     )
 
 
@@ -95,13 +95,13 @@ def _runs(setting: DeskSetting) -> str:
 
 def verdict(result: DeskResult) -> str:
     ours, alone, setting = result[ECONOMICAL], result[ALONE], result.setting
-    asked, new = ours.calls_of(len(desk.HANDLERS)), desk.HANDLERS.index(desk.NEW)
-    share = f", {asked[:, new].sum() / asked.sum():.0%} of them by {desk.NEW}," if asked.any() else ""
+    asked, new = ours.calls_of(len(support_desk.HANDLERS)), support_desk.HANDLERS.index(support_desk.NEW)
+    share = f", {asked[:, new].sum() / asked.sum():.0%} of them by {support_desk.NEW}," if asked.any() else ""
     every = max((result[name] for name in (COLD, WARM)), key=lambda each: float(each.net.mean()))
     lost = ours.net <= alone.net
     few = sorted({int(count) for count in asked[lost, new]})
     often = " to ".join(map(str, few[:: max(1, len(few) - 1)]))
-    rest = f"; where it did not, {desk.NEW} was reviewed {often} times" if few else ""
+    rest = f"; where it did not, {support_desk.NEW} was reviewed {often} times" if few else ""
     return (
         f"{ECONOMICAL} had {ours.calls.mean():,.0f} of {setting.rounds:,} answers reviewed{share} and kept {ours.net.mean():,.0f} EUR: "
         f"{_against(ours, alone)} than the log alone, {_against(ours, every)} than {every.name}, which has every answer reviewed; "
@@ -130,8 +130,8 @@ def method(result: DeskResult) -> str:
 def commands(setting: DeskSetting, path: str | os.PathLike[str]) -> list[str]:
     """Return the commands to run next on the written log, without the program's name."""
     log = (
-        f"{shlex.quote(os.fspath(path))} --action {desk.ACTION} --reward {desk.REWARD} "
-        f"--actions {','.join(desk.HANDLERS)}"
+        f"{shlex.quote(os.fspath(path))} --action {support_desk.ACTION} --reward {support_desk.REWARD} "
+        f"--actions {','.join(support_desk.HANDLERS)}"
     )
     priced = f"--call-cost {setting.call_cost:g} --horizon {setting.rounds}"
     return [f"audit {log}", f"plan {log} {priced}"]
@@ -154,7 +154,7 @@ def filled(text: str) -> str:
 
 def draw(result: DeskResult) -> "Figure":
     """Draw the cumulative net of each learner minus that of the log alone: mean and range over seeds."""
-    figure = figures.blank(width=6.0, height=4.6)
+    figure = figures.empty_figure(width=6.0, height=4.6)
     base, tickets = result[ALONE].over_time, np.arange(1, result.setting.rounds + 1)
     with figures.styled():
         axes = figure.add_subplot()
@@ -202,7 +202,7 @@ def write(result: DeskResult, folder: str | os.PathLike[str], after: Sequence[st
         html.table(HEADER, rows(result), emphasised=best, numbers=True),
         html.figure(figures.to_svg(drawn), caption),
         html.paragraph(method(result), kind="note"),
-        html.paragraph(f"The truth: {desk.TRUTH_TEXT}", kind="note"),
+        html.paragraph(f"The truth: {support_desk.TRUTH_TEXT}", kind="note"),
         html.heading("Next"),
         html.preformatted("\n\n".join(after)),
     ]

@@ -295,7 +295,7 @@ class FirstPass:
         fit = fit_propensities(
             sample, folds=folds, progress=progress, tried=self.totals.counts > 0, keys=self.keys
         )
-        error = fit.error_of(self.target * sample.rewards)
+        error = fit.jackknife_error(self.target * sample.rewards)
         return fit.of_rows(self.rows.header, np.empty(0, dtype=np.int64)), error
 
 

@@ -198,13 +198,15 @@ def boost(
         most_tried = max(batch)
         full = [grow(part, most_tried, binary=binary, seed=seed, purpose=purpose) for part in parts]
         for most in sorted(batch):
-            trial = _judged(log, Boosted(full[0], tuple(_first(each, most) for each in full), fold_of, most))
+            trial = _with_loss(
+                log, Boosted(full[0], tuple(_first(each, most) for each in full), fold_of, most)
+            )
             best = trial if best is None or trial.loss < best.loss else best
     assert best is not None
     return replace(best, trees=grow(log, best.rounds, binary=binary, seed=seed, purpose=purpose))
 
 
-def _judged(log: Log, trial: Boosted) -> Boosted:
+def _with_loss(log: Log, trial: Boosted) -> Boosted:
     """The same with its loss on held-out contexts."""
     own = trial.held_out(log.contexts)[np.arange(log.n_rows), log.actions]
     return replace(trial, loss=float(errors_up_to_scale(log.rewards, own).mean()))

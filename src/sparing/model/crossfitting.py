@@ -75,10 +75,10 @@ def _minimised(
         nonlocal size
         weights = flat.reshape(start.shape) * unit
         value, gradient = _log_sums(narrow, weights)
-        shrunk = weights[:, 1:] @ penalty
+        penalised = weights[:, 1:] @ penalty
         gradient -= taken
-        gradient[:, 1:] += shrunk
-        value += float((weights[:, 1:] * shrunk).sum()) / 2 - float((weights * taken).sum())
+        gradient[:, 1:] += penalised
+        value += float((weights[:, 1:] * penalised).sum()) / 2 - float((weights * taken).sum())
         gradient *= unit
         size = float(np.sqrt(np.square(gradient).mean()))
         return value, gradient.ravel()
@@ -334,7 +334,7 @@ class PropensityFit:
         mean, spread = self._jackknife
         return float(np.median(spread / mean))
 
-    def error_of(self, terms: np.ndarray) -> tuple[float, float]:
+    def jackknife_error(self, terms: np.ndarray) -> tuple[float, float]:
         """What the fit's error does to mean(terms/μ̂), terms (n,): its standard error, and how far it lifts the mean.
 
         Both by the jackknife: the mean with the model of each fold in turn; and, since 1/μ̂ is convex,
@@ -360,7 +360,7 @@ class PropensityFit:
         spread = np.sqrt((len(self.theta) - 1) * np.var(self._by_fold, axis=0))
         return self._by_fold.mean(axis=0), spread
 
-    def cooled(self) -> "PropensityFit":
+    def temperature_scaled(self) -> "PropensityFit":
         """The same at the temperature at which the logged actions of the checked rows are most likely."""
         from scipy.optimize import minimize_scalar  # slow to import
 
@@ -368,11 +368,11 @@ class PropensityFit:
         scores = self._held_out_scores(rows)
         picked = scores[np.arange(len(scores)), self.log.actions[rows]]
 
-        def surprise(log_temperature: float) -> float:
+        def negative_log_likelihood(log_temperature: float) -> float:
             cooling = float(np.exp(-log_temperature))
             return float((special.logsumexp(scores * cooling, axis=1) - picked * cooling).mean())
 
-        best = minimize_scalar(surprise, bounds=(-2.0, 3.0), method="bounded").x
+        best = minimize_scalar(negative_log_likelihood, bounds=(-2.0, 3.0), method="bounded").x
         return replace(self, temperature=float(np.exp(best)))
 
     def _held_out_scores(self, rows: np.ndarray) -> np.ndarray:
@@ -442,7 +442,7 @@ def fit_propensities(
             progress(fold + 1, folds.count)
     checked = smallest(keys, max(1, CHECKED_CELLS // log.n_actions))
     tried = log.counts > 0 if tried is None else tried
-    return PropensityFit(log, fold_of, theta, offset, rows_trained, checked, tried).cooled()
+    return PropensityFit(log, fold_of, theta, offset, rows_trained, checked, tried).temperature_scaled()
 
 
 class Calibration(NamedTuple):

@@ -146,7 +146,7 @@ def _by_kernel(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.
 def _by_trees(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.ndarray:
     """Boosted trees, action by action."""
     taught = replace(log, rewards=residuals)
-    trees = grow(taught, ROUNDS, binary=False, seed=seed, purpose="the boosted test of linearity")
+    trees = grow(fitted_to, ROUNDS, binary=False, seed=seed, purpose="the boosted test of linearity")
     return trees.scores(other.contexts)[np.arange(other.n_rows), other.actions]
 
 
@@ -253,10 +253,10 @@ def with_kernel(log: Log, kernel: int | str | Nystroem = "auto") -> Log:
     return _extended(log, Nystroem(kernel)) if kernel else log
 
 
-def _extended(log: Log, wish: Nystroem) -> Log:
+def _extended(log: Log, choice: Nystroem) -> Log:
     from sparing.log.features.fitting import with_kernel as add_kernel_features  # PyArrow
 
-    encoder = add_kernel_features(log.encoder, log.contexts, wish)
+    encoder = add_kernel_features(log.encoder, log.contexts, choice)
     return replace(log, contexts=encoder.completed(log.contexts), encoder=encoder)
 
 

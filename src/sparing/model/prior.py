@@ -70,12 +70,12 @@ class EvidenceFit(NamedTuple):
     log σ and by the logarithms of every coordinate's spread and slope, and how much of each spread the rows can tell (d,)."""
 
     weights: np.ndarray
-    doubt: np.ndarray
+    coefficient_covariance: np.ndarray
     evidence: float
     by_noise: float
     by_spread: np.ndarray
     by_slope: np.ndarray
-    told: np.ndarray
+    n_informative: np.ndarray
 
 
 class ShrinkageTerms(NamedTuple):
@@ -83,7 +83,7 @@ class ShrinkageTerms(NamedTuple):
 
     share: np.ndarray
     left: np.ndarray
-    pull: np.ndarray
+    estimate: np.ndarray
     volume: float
 
 
@@ -94,13 +94,13 @@ def fit(rows: ActionSums, scales: PriorScales) -> EvidenceFit:
     diagonal = np.einsum("kii->ki", rows.gram) * spread**2
     square = max(scales.noise**2, REGULAR * float(diagonal.sum(axis=1).max(initial=0.0)))
     seen = _shrinkage_terms(rows, spread, square)
-    weights, doubt, gained = _averaged(rows, scales, *_gathered(z, seen.share, seen.pull))
+    weights, covariance, gained = _averaged(rows, scales, *_gathered(z, seen.share, seen.estimate))
     volume = seen.volume - m * d * np.log(square)
-    explained = np.einsum("ki,ki->", rows.response * spread, seen.pull)
+    explained = np.einsum("ki,ki->", rows.response * spread, seen.estimate)
     loss = (rows.squares.sum() - explained) / square + rows.counts.sum() * np.log(2 * np.pi * square) + volume
     centre = z @ weights
-    own = seen.pull - np.einsum("kij,kj->ki", seen.share, centre)  # E η_a
-    once, twice = _coefficient_variance(seen.share, doubt, z)
+    own = seen.estimate - np.einsum("kij,kj->ki", seen.share, centre)  # E η_a
+    once, twice = _coefficient_variance(seen.share, covariance, z)
     variance = seen.left.sum(axis=0) + twice
     mean = (centre + own) * spread
     residual = rows.squares.sum() - 2 * np.einsum("ki,ki->", rows.response, mean)
@@ -108,11 +108,11 @@ def fit(rows: ActionSums, scales: PriorScales) -> EvidenceFit:
     residual += square * (np.einsum("kii->", seen.share) + once - twice.sum())
     by_slope = np.zeros(d)
     if q > 1:
-        moments = weights[1:] ** 2 + np.einsum("kiki->ki", doubt)[1:]
+        moments = weights[1:] ** 2 + np.einsum("kiki->ki", covariance)[1:]
         by_slope = (moments * (spread / scales.slope) ** 2 - 1).sum(axis=0)
     return EvidenceFit(
         weights,
-        doubt,
+        covariance,
         gained - 0.5 * loss,
         residual / square - rows.counts.sum(),
         (own**2).sum(axis=0) + variance - m,
@@ -130,28 +130,30 @@ def _parts(m: int, d: int) -> list[slice]:
 def _shrinkage_terms(rows: ActionSums, spread: np.ndarray, square: float) -> ShrinkageTerms:
     """A, σ²V⁻¹ and h of every action, at this σ²."""
     (m, d), volume = rows.response.shape, 0.0
-    share, left, pull = np.empty((m, d, d)), np.empty((m, d)), np.empty((m, d))
+    share, left, estimate = np.empty((m, d, d)), np.empty((m, d)), np.empty((m, d))
     scale, ridge, unit = spread[:, None] * spread, square * np.eye(d), np.eye(d)
     for part in _parts(m, d):
         inverse, size = _inverses(rows.gram[part] * scale + ridge)
         volume += size
-        pull[part] = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
+        estimate[part] = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
         inverse *= square
         left[part] = np.einsum("kii->ki", inverse)
         np.subtract(unit, inverse, out=share[part])
-    return ShrinkageTerms(share, left, pull, volume)
+    return ShrinkageTerms(share, left, estimate, volume)
 
 
-def _coefficient_variance(share: np.ndarray, doubt: np.ndarray, z: np.ndarray) -> tuple[float, np.ndarray]:
+def _coefficient_variance(
+    share: np.ndarray, covariance: np.ndarray, z: np.ndarray
+) -> tuple[float, np.ndarray]:
     """Σ_a tr A_aC_a and the diagonal of Σ_a A_aC_aA_a (d,), C_a = (z_a⊗I)ᵀP⁻¹(z_a⊗I)."""
     (m, d, _), q = share.shape, z.shape[1]
     once, twice = 0.0, np.zeros(d)
     for part in _parts(m, d):
         known = share[part]
         if q == 1:
-            product = (known.reshape(-1, d) @ doubt[0, :, 0]).reshape(known.shape)
+            product = (known.reshape(-1, d) @ covariance[0, :, 0]).reshape(known.shape)
         else:
-            product = known @ item_variances(doubt, z[part])
+            product = known @ item_variances(covariance, z[part])
         once += float(np.einsum("kii->", product))
         twice += np.einsum("kij,kij->i", product, known)
     return once, twice
@@ -178,39 +180,39 @@ def common(rows: ActionSums, scales: PriorScales) -> tuple[np.ndarray, np.ndarra
     """Ŵ (q, d) and its covariance (q, d, q, d) alone, in bounded memory however many actions there are."""
     spread, (m, d) = scales.spread, rows.response.shape
     q = rows.items.shape[1]
-    blocks, pulled = np.zeros((q, q, d, d)), np.zeros((q, d))
+    blocks, gathered = np.zeros((q, q, d, d)), np.zeros((q, d))
     for start in range(0, m, AT_ONCE):
         part = slice(start, start + AT_ONCE)
         gram = rows.gram[part] * (spread[:, None] * spread)
         square = regular(scales.noise, gram)
         inverse = inverses(np.linalg.cholesky(gram + square * np.eye(d)))
-        pull = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
-        more = _gathered(rows.items[part], np.eye(d) - square * inverse, pull)
-        blocks, pulled = blocks + more[0], pulled + more[1]
-    return _averaged(rows, scales, blocks, pulled)[:2]
+        estimate = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
+        more = _gathered(rows.items[part], np.eye(d) - square * inverse, estimate)
+        blocks, gathered = blocks + more[0], gathered + more[1]
+    return _averaged(rows, scales, blocks, gathered)[:2]
 
 
-def _gathered(z: np.ndarray, seen: np.ndarray, pull: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _gathered(z: np.ndarray, seen: np.ndarray, estimate: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Σ_a z_a z_aᵀ ⊗ A_a, (q, q, d, d), and Σ_a z_a ⊗ h_a, (q, d)."""
-    (m, d), q = pull.shape, z.shape[1]
+    (m, d), q = estimate.shape, z.shape[1]
     pairs = (z[:, :, None] * z[:, None, :]).reshape(m, q * q)
-    return (pairs.T @ seen.reshape(m, d * d)).reshape(q, q, d, d), z.T @ pull
+    return (pairs.T @ seen.reshape(m, d * d)).reshape(q, q, d, d), z.T @ estimate
 
 
 def _averaged(
-    rows: ActionSums, scales: PriorScales, blocks: np.ndarray, pulled: np.ndarray
+    rows: ActionSums, scales: PriorScales, blocks: np.ndarray, gathered: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """Ŵ (q, d), its covariance (q, d, q, d), and what averaging over W adds to the log evidence."""
-    q, d = pulled.shape
+    q, d = gathered.shape
     if rows.flat is None:
         return np.zeros((q, d)), np.zeros((q, d, q, d)), 0.0
     before = np.tile((scales.spread / scales.slope) ** 2, (q, 1))
     before[0] = (scales.spread / rows.flat) ** 2
     precision = np.swapaxes(blocks, 1, 2).reshape(q * d, q * d) + np.diag(before.ravel())
-    doubt, volume = _inverse(precision, float(before.min()))
-    weights = doubt @ pulled.ravel()
-    gained = 0.5 * (np.log(before).sum() - volume + pulled.ravel() @ weights)
-    return weights.reshape(q, d), doubt.reshape(q, d, q, d), float(gained)
+    covariance, volume = _inverse(precision, float(before.min()))
+    weights = covariance @ gathered.ravel()
+    gained = 0.5 * (np.log(before).sum() - volume + gathered.ravel() @ weights)
+    return weights.reshape(q, d), covariance.reshape(q, d, q, d), float(gained)
 
 
 def _inverse(matrix: np.ndarray, least: float) -> tuple[np.ndarray, float]:
@@ -225,9 +227,9 @@ def _inverse(matrix: np.ndarray, least: float) -> tuple[np.ndarray, float]:
     return half.T @ half, 2 * float(np.log(np.diag(root)).sum())
 
 
-def item_variances(doubt: np.ndarray, items: np.ndarray) -> np.ndarray:
+def item_variances(covariance: np.ndarray, items: np.ndarray) -> np.ndarray:
     """C_a = (z_a⊗I)ᵀP⁻¹(z_a⊗I), (m, d, d)."""
-    return np.asarray(np.einsum("kp,piqj,kq->kij", items, doubt, items, optimize=True))
+    return np.asarray(np.einsum("kp,piqj,kq->kij", items, covariance, items, optimize=True))
 
 
 if TYPE_CHECKING:
@@ -301,9 +303,9 @@ class Search:
             spreads = [near.spreads.get(name, np.nan) for name in self.blocks.names]
             known = np.log(np.array([*spreads, near.noise]) / self.expected)
             begin, close = np.where(np.isnan(known), begin, np.clip(known, low, high)), NEARBY
-            told = self.blocks.sums(fit(self.rows, self.scales(begin * self.unit)).told)
-            told = np.append(told, self.rows.counts.sum() - told.sum())
-            self.unit = np.sqrt(1 + 2 * np.maximum(told, 0.0))
+            n_informative = self.blocks.sums(fit(self.rows, self.scales(begin * self.unit)).n_informative)
+            n_informative = np.append(n_informative, self.rows.counts.sum() - n_informative.sum())
+            self.unit = np.sqrt(1 + 2 * np.maximum(n_informative, 0.0))
         least = None
 
         def above(step: np.ndarray) -> tuple[float, np.ndarray]:
@@ -370,8 +372,8 @@ class Prior:
     """θ_a = W z_a + η_a: where every action starts, logged or not.
 
     spread, slope and flat (d,) are the deviations of η, of W's columns but the first, and of the first (0 where it is given);
-    weights (q, d) is Ŵ and doubt (q, d, q, d) its covariance given the log; items (K, q) are the z_a. `actions` taught it;
-    `told` says of each block whether the log could tell its spread, which is the hyperprior's where it could not.
+    weights (q, d) is Ŵ and coefficient_covariance (q, d, q, d) its covariance given the log; items (K, q) are the z_a. `actions` taught it;
+    `informative` says of each block whether the log could tell its spread, which is the hyperprior's where it could not.
     `standard` (2, q − 1) holds the mean and the deviation of each item feature, by which features become z.
     """
 
@@ -380,11 +382,11 @@ class Prior:
     slope: np.ndarray
     flat: np.ndarray
     weights: np.ndarray
-    doubt: np.ndarray
+    coefficient_covariance: np.ndarray
     items: np.ndarray
     blocks: FeatureBlocks
     actions: int = 0
-    told: tuple[bool, ...] = ()
+    informative: tuple[bool, ...] = ()
     given: tuple[str, ...] = ()
     standard: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
 
@@ -405,22 +407,22 @@ class Prior:
         square = regular(self.noise, scaled)
         inverse = inverses(np.linalg.cholesky(scaled + square * unit))
         left = square * inverse
-        doubt = item_variances(self.doubt / (s[:, None, None] * s), items)
-        pull = np.einsum("kij,kj->ki", inverse, response * s)
-        centre = self.centers(items) / s - np.einsum("kij,kj->ki", doubt, pull)
-        right = np.concatenate([unit - doubt @ (unit - left), centre[:, :, None]], axis=2)
-        found = square * np.linalg.solve(unit + doubt @ left, right)
+        covariance = item_variances(self.coefficient_covariance / (s[:, None, None] * s), items)
+        estimate = np.einsum("kij,kj->ki", inverse, response * s)
+        centre = self.centers(items) / s - np.einsum("kij,kj->ki", covariance, estimate)
+        right = np.concatenate([unit - covariance @ (unit - left), centre[:, :, None]], axis=2)
+        found = square * np.linalg.solve(unit + covariance @ left, right)
         matrix = found[:, :, :-1] / (s[:, None] * s)
         return 0.5 * (matrix + np.swapaxes(matrix, 1, 2)), found[:, :, -1] / s
 
-    def farthest(self, sums: Statistics, ridge: float) -> float:
+    def most_uncertain(self, sums: Statistics, ridge: float) -> float:
         """How far a logged action's ridge estimate lies from where all others put it, at most: max ‖θ̂_a − m_{−a}‖."""
         known, most = np.flatnonzero(sums.counts), 0.0
         for start in range(0, len(known), AT_ONCE):
             part = known[start : start + AT_ONCE]
             gram, response = sums.gram[part], sums.response[part]
-            matrix, pull = self.start(gram, response, self.items[part])
-            center = np.linalg.solve(matrix, pull[:, :, None])
+            matrix, weighted = self.start(gram, response, self.items[part])
+            center = np.linalg.solve(matrix, weighted[:, :, None])
             regular = gram + ridge * np.eye(sums.n_features)
             away = np.linalg.solve(regular, response[:, :, None] - gram @ center)
             most = max(most, float(np.linalg.norm(away, axis=1).max()))
@@ -435,26 +437,28 @@ class Prior:
         """With one more action, at z (1, q)."""
         return replace(self, items=np.vstack([self.items, z]))
 
-    def blank(self) -> tuple[np.ndarray, np.ndarray]:
+    def unlogged_action(self) -> tuple[np.ndarray, np.ndarray]:
         """The same for an action of which nothing is known, (d, d) and (d,): z = (1, 0, …)."""
         d = len(self.spread)
         z = np.eye(1, self.items.shape[1])
-        matrix, pull = self.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
-        return matrix[0], pull[0]
+        matrix, weighted = self.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
+        return matrix[0], weighted[0]
 
-    def noisier(self, sums: Statistics, noise: float) -> "Prior":
+    def with_noise(self, sums: Statistics, noise: float) -> "Prior":
         """The same scales with more noise, and W learnt anew."""
         if self.certain:
             return replace(self, noise=noise)
         rows = ActionSums.of(sums, self.items, self.flat, None)
-        weights, doubt = common(rows, PriorScales(noise, self.spread, self.slope))
+        weights, covariance = common(rows, PriorScales(noise, self.spread, self.slope))
         size = self.spread[:, None, None] * self.spread
-        return replace(self, noise=noise, weights=weights * self.spread, doubt=doubt * size)
+        return replace(
+            self, noise=noise, weights=weights * self.spread, coefficient_covariance=covariance * size
+        )
 
     @property
     def certain(self) -> bool:
         """Whether W is known, so that what is learnt of one action says nothing of another."""
-        return not self.doubt.any()
+        return not self.coefficient_covariance.any()
 
     def scales(self) -> dict[str, float]:
         """The spread of each block, by its name."""
@@ -467,9 +471,10 @@ class Prior:
         if "scale" in self.given:
             how = f"deviation {self.spread[0]:.4g}, given"
         else:
-            pairs = zip(self.scales().items(), self.told, strict=True)
+            pairs = zip(self.scales().items(), self.informative, strict=True)
             marks = [
-                f"{name} {value:.4g}{'' if told else ' (the hyperprior’s)'}" for (name, value), told in pairs
+                f"{name} {value:.4g}{'' if known else ' (the hyperprior’s)'}"
+                for (name, value), known in pairs
             ]
             how = f"deviations {', '.join(marks)}"
         if "mean" in self.given and "scale" in self.given:
@@ -498,7 +503,7 @@ def evidence_prior(
 
     Spreads have the weak hyperprior log s ~ N(log s°, 1), s° = reward deviation ÷ root mean square ‖x_block‖; so have slopes, and
     a noise that is not given (around the reward deviation). A given `scale` replaces all spreads; a given `mean` (d,) is Ŵ,
-    without doubt. `items` (K, q) are the z_a and `standard` what made them of features, as `standardised` has them.
+    without uncertainty. `items` (K, q) are the z_a and `standard` what made them of features, as `standardised` has them.
     """
     k, d = sums.response.shape
     blocks = blocks_of(sums) if blocks is None else blocks
@@ -521,8 +526,8 @@ def evidence_prior(
     scales = Search(rows.some(), blocks, start, noise=True, spread=scale is None).best()
     if noise is not None:
         scales = scales._replace(noise=noise)
-    weights, doubt = common(rows, scales)
-    could = blocks.sums(fit(rows.some(), scales._replace(spread=spread)).told)
+    weights, covariance = common(rows, scales)
+    n_informative = blocks.sums(fit(rows.some(), scales._replace(spread=spread)).n_informative)
     weights = weights * scales.spread
     if center is not None:
         weights[0] = center
@@ -531,11 +536,11 @@ def evidence_prior(
         *scales,
         np.zeros(d) if center is not None else flat,
         weights,
-        doubt * size,
+        covariance * size,
         z,
         blocks,
         len(rows.counts),
-        tuple(bool(2 * told >= 1) for told in could),
+        tuple(bool(2 * each >= 1) for each in n_informative),
         given,
         about,
     )
@@ -587,11 +592,11 @@ def _default_prior(
     weights = np.zeros((q, d))
     if center is not None:
         weights[0] = center
-    doubt = np.zeros((q, d, q, d))
+    covariance = np.zeros((q, d, q, d))
     for k in range(1, q):
-        doubt[k, :, k] = scale**2 * np.eye(d)
+        covariance[k, :, k] = scale**2 * np.eye(d)
     spread = np.full(d, float(scale))
-    return Prior(float(noise), spread, spread, np.zeros(d), weights, doubt, items, blocks, 0, (), given)
+    return Prior(float(noise), spread, spread, np.zeros(d), weights, covariance, items, blocks, 0, (), given)
 
 
 def _expected(

@@ -44,7 +44,7 @@ class InitialSets:
         row = np.zeros(k, dtype=np.int64)
         row[own] = np.arange(1, len(own) + 1)
         matrix, response = np.empty((len(own) + 1, d * (d + 1) // 2)), np.empty((len(own) + 1, d))
-        shared = prior.blank()
+        shared = prior.unlogged_action()
         matrix[:1], response[0] = packed(shared[0][None]), shared[1]
         for start in range(0, len(own), AT_ONCE):  # bounded copies of a large log's matrices
             part, to = own[start : start + AT_ONCE], slice(start + 1, start + 1 + AT_ONCE)

@@ -294,7 +294,10 @@ def prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndar
     if prior is not None:
         q, d = prior.weights.shape
         found |= {f"prior/{name}": getattr(prior, name) for name in FIELDS}
-        found |= {"prior/doubt": prior.doubt.reshape(q * d, q * d), "prior/blocks": prior.blocks.of}
+        found |= {
+            "prior/doubt": prior.coefficient_covariance.reshape(q * d, q * d),
+            "prior/blocks": prior.blocks.of,
+        }
     return found
 
 
@@ -305,7 +308,7 @@ def prior_header(prior: Prior | None) -> dict[str, Any] | None:
         "noise": prior.noise,
         "blocks": list(prior.blocks.names),
         "actions": prior.actions,
-        "told": list(prior.told),
+        "told": list(prior.informative),
         "given": list(prior.given),
     }
 

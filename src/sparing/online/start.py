@@ -365,7 +365,7 @@ def posterior_sets(
             if sets.condition <= CONDITION / 2:
                 return sets, prior
             least = 1.1 * prior.noise * float(np.sqrt(2 * sets.condition / CONDITION))
-        prior = prior.noisier(sums, least)
+        prior = prior.with_noise(sums, least)
     raise SettingError(
         "some features repeat others so closely that no posterior is exact in double precision. Scale the features to sizes "
         "around 1 and drop those that repeat others, or pass a smaller prior_scale"
@@ -390,7 +390,7 @@ def centred_sets(
     centers = prior.centers()
     center = centers if prior.items.shape[1] > 1 else centers[0]
     if "theta_bound" in assumptions.estimated:
-        assumptions = replace(assumptions, theta_bound=prior.farthest(sums, assumptions.ridge))
+        assumptions = replace(assumptions, theta_bound=prior.most_uncertain(sums, assumptions.ridge))
     origins = InitialSets.ridge(assumptions.ridge, center, sums.n_actions)
     return ConfidenceSets(sums, assumptions, origins=origins, growing=growing, added=added)
 

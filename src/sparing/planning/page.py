@@ -40,7 +40,7 @@ COLOURS = ("#000000", "#0072b2", "#c44e00", "#9a6a00", "#00805d", "#b0578a", "#2
 def draw(plan: Plan, *, narrow: bool = False) -> "Figure":
     """Draw mean regret against mean calls, one line per learner through its prices or tolerances."""
     width, height = NARROW if narrow else BROAD
-    figure = figures.blank(width=width, height=height)
+    figure = figures.empty_figure(width=width, height=height)
     with figures.styled():
         axes = figure.add_subplot()
         for place, (name, options) in enumerate(series(plan).items()):
@@ -49,7 +49,7 @@ def draw(plan: Plan, *, narrow: bool = False) -> "Figure":
         if plan.chosen is not None:
             axes.plot(*_means([plan.chosen]), "o", color=COLOURS[0], fillstyle="none", markersize=14)
         (calls, regret), errors = _means(plan.options), _errors(plan.options)
-        _scale(axes, "x", calls, calls, f"rewards asked for in {plan.horizon:,} rounds")
+        _scale(axes, "x", calls, calls, f"reward calls in {plan.horizon:,} rounds")
         top = [mean + error for mean, error in zip(regret, errors, strict=True)]
         _scale(axes, "y", regret, top, "regret, in the reward's unit")
         figure.legend(loc="outside lower center", ncols=2 if narrow else 4)
@@ -126,12 +126,12 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write plan.png and plan.html into a folder, which is made if needed; return both paths."""
     drawn, best = draw(plan), [plan.options.index(option) for option in plan.frontier]
     caption = (
-        f"Mean regret against the mean number of rewards asked for in {plan.horizon:,} rounds, over "
-        f"{result.n_worlds_text(plan)}; lower and further left is better. Next to a point stands the price of a reward, or the "
-        "tolerance τ; bars are standard errors of the regret."
-        + (" The ring is what is advised." if plan.chosen else "")
+        f"Mean regret against the mean number of reward calls in {plan.horizon:,} rounds, over "
+        f"{result.n_worlds_text(plan)}; lower and further left is better. Labels are the price of a reward, or the "
+        "tolerance τ. Bars are standard errors of the regret."
+        + (" The ring marks the advised option." if plan.chosen else "")
     )
-    spoken = f"Regret against rewards asked for: {'; '.join(map(str, plan.options))}."
+    spoken = f"Regret against reward calls: {'; '.join(map(str, plan.options))}."
     narrow = figures.to_svg(draw(plan, narrow=True), spoken)
     parts = [
         html.paragraph(plan.sentence, kind="headline"),

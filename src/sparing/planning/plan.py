@@ -282,12 +282,12 @@ def _reading(options: tuple[Option, ...], strata: Strata) -> str:
 
 
 def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
-    believed, given = starts[0], starts[0].assumptions
+    posterior, given = starts[0], starts[0].assumptions
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
     source = "estimated from the log" if "noise" in given.estimated else "given"
     return (
         f"Rewards are linear in the context, and actions, logged or not, are exchangeable: their parameters "
-        f"vary between actions ({believed.prior}).",
+        f"vary between actions ({posterior.prior}).",
         f"Live contexts are like the log's {log.n_rows:,}{part}, drawn with replacement; every action may be "
         "played in every round, and rewards come at once.",
         f"Noise is normal with deviation {given.noise:.3g} everywhere ({source}). The intervals leave out the "

@@ -95,12 +95,12 @@ def interval_rank(worlds: int, confidence: float) -> int:
     return max(int(worlds * (1 - confidence) / 2 + SLACK), 1)
 
 
-def draw_strata(believed: Learner, pool: np.ndarray, worlds: int, rank: int, seed: int) -> Strata:
+def draw_strata(posterior: Learner, pool: np.ndarray, worlds: int, rank: int, seed: int) -> Strata:
     """Draw many worlds, order them by the regret of the log alone, cut them into strata, take one of each."""
     rng = np.random.default_rng([seed, 4])
     contexts = pool[rng.permutation(len(pool))[:CONTEXTS]]
-    each = _each(worlds, *believed.sets.theta.shape)
-    order = np.argsort(_losses(believed, contexts, worlds * each, seed), kind="stable")
+    each = _each(worlds, *posterior.sets.theta.shape)
+    order = np.argsort(_losses(posterior, contexts, worlds * each, seed), kind="stable")
     sizes = np.array([each] * (worlds - 1) + _halved(each))
     taken = sizes.cumsum() - sizes + rng.integers(sizes)
     return Strata(order[taken], sizes, worlds, rank)
@@ -119,12 +119,12 @@ def _halved(size: int) -> list[int]:
     return [*sizes, size]
 
 
-def _losses(believed: Learner, contexts: np.ndarray, count: int, seed: int) -> np.ndarray:
+def _losses(posterior: Learner, contexts: np.ndarray, count: int, seed: int) -> np.ndarray:
     """Return the mean regret per round of the log alone in each world, mean_x max_a x·(θ_a − θ_leader(x)), (count,)."""
-    rows, leaders = np.arange(len(contexts)), (contexts @ believed.sets.theta.T).argmax(axis=1)
-    root, losses = _root(believed), np.empty(count)
+    rows, leaders = np.arange(len(contexts)), (contexts @ posterior.sets.theta.T).argmax(axis=1)
+    root, losses = _root(posterior), np.empty(count)
     for number in range(count):
-        means = contexts @ _parameters(believed, root, world_rng(seed, number)).T
+        means = contexts @ _parameters(posterior, root, world_rng(seed, number)).T
         losses[number] = (means.max(axis=1) - means[rows, leaders]).mean()
     return losses
 
@@ -134,22 +134,22 @@ def world_rng(seed: int, number: int) -> np.random.Generator:
     return np.random.default_rng([seed, 1, number])
 
 
-def draw_world(believed: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
+def draw_world(posterior: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
     """Draw a world with θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: the posterior of a learner at its start.
 
     A live context equal to a logged one is a new round with new noise.
     """
-    theta = _parameters(believed, _root(believed), rng)
+    theta = _parameters(posterior, _root(posterior), rng)
     return LinearWorld(
-        theta=theta, noise=believed.assumptions.noise, pool=pool, action_names=believed.action_names
+        theta=theta, noise=posterior.assumptions.noise, pool=pool, action_names=posterior.action_names
     )
 
 
-def _root(believed: Learner) -> np.ndarray:
+def _root(posterior: Learner) -> np.ndarray:
     """Return a square root of each action's covariance σ² V_a⁻¹, (K, d, d)."""
-    return believed.assumptions.noise * np.linalg.cholesky(believed.sets.inverse)
+    return posterior.assumptions.noise * np.linalg.cholesky(posterior.sets.inverse)
 
 
-def _parameters(believed: Learner, root: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    mean = believed.sets.theta
+def _parameters(posterior: Learner, root: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    mean = posterior.sets.theta
     return mean + np.einsum("kij,kj->ki", root, rng.standard_normal(mean.shape))

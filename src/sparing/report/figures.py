@@ -148,7 +148,7 @@ def styled() -> Any:
     return mpl.rc_context(STYLE)
 
 
-def blank(*, width: float, height: float) -> "Figure":
+def empty_figure(*, width: float, height: float) -> "Figure":
     """A figure without axes, drawn without a display."""
     with styled():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -161,7 +161,7 @@ def blank(*, width: float, height: float) -> "Figure":
 
 def panels(count: int, *, width: float = 5.2, height: float = 4.2) -> tuple["Figure", Sequence["Axes"]]:
     """A row of axes, each so wide and high."""
-    figure = blank(width=width * count, height=height)
+    figure = empty_figure(width=width * count, height=height)
     with styled():
         return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
@@ -193,14 +193,14 @@ def save_png(
     """Write a figure as PNG with text entries, whole or not at all; a palette of 256 colours makes it a third of the size."""
     from PIL import Image, PngImagePlugin
 
-    told = PngImagePlugin.PngInfo()
+    entries_chunk = PngImagePlugin.PngInfo()
     for name, text in (entries or {}).items():
-        told.add_text(name, text)
+        entries_chunk.add_text(name, text)
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi)
     with replacing(path) as part, Image.open(buffer) as drawn:
         few = drawn.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-        few.save(part, format="png", optimize=True, pnginfo=told)
+        few.save(part, format="png", optimize=True, pnginfo=entries_chunk)
 
 
 def to_svg(figure: "Figure", alternative: str = "") -> str:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from research.bench.house import kernels
-from research.bench.house.data import Repeated, visits
+from research.bench.ours import kernels
+from research.bench.ours.data import Repeated, visits
 
 VERSION = metadata.version("numpy")
 

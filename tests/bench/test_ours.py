@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import sparing
-from research.bench.house import plain
-from research.bench.house.data import visits, write_table
-from research.bench.house.kernels import run_loop
+from research.bench.ours import plain
+from research.bench.ours.data import visits, write_table
+from research.bench.ours.kernels import run_loop
 from research.bench.peers import worlds
 from sparing.simulation import LinearWorld
 

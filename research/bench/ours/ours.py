@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 import sparing
-from research.bench.house.data import Repeated, visits
+from research.bench.ours.data import Repeated, visits
 from research.learners import start
 from sparing.online.decision import EVERYONE
 from sparing.online.engine import runs
@@ -13,7 +13,7 @@ from sparing.online.engine import runs
 VERSION = sparing.__version__
 
 ASKING = {"tolerance": 0.0, "confidence": 1 - 1e-9, "noise": 2.0, "prior_scale": 1.0}
-"""`confident` calls wherever a doubt of 10⁻⁹ is left."""
+"""`confident` calls unless the probability of being beaten is below 10⁻⁹."""
 
 
 PRICED = {"horizon": 10**6, "noise": 2.0, "prior_scale": 1.0}
