@@ -51,6 +51,8 @@ PAGES = {
     ("docs/datasets.md", "judged"): "LLM-as-a-judge is the field's term",
     ("docs/architecture.md", "desk"): "the support desk of the demo",
 }
+# Names and parameters of 0.1 that warn.
+DEPRECATED = {"summarise", "evaluate: taught"}
 GENERATED = ("docs/reproduction/", "docs/performance/")
 
 # Names within a message: in backquotes, in quotes, an option, a keyword with its sign, an attribute.
@@ -194,7 +196,7 @@ def documented(text):
     """The names in the sections Parameters and Attributes of a numpydoc docstring."""
     names = set()
     for section in re.findall(
-        r"^(?:Parameters|Attributes)\n-{4,}\n(.*?)(?=^\S.*\n-{4,}|\Z)", text, re.M | re.S
+        r"^(?:Parameters|Attributes)\n-{4,}\n(.*?)(?=^\S[^\n]*\n-{4,}|\Z)", text, re.M | re.S
     ):
         for line in re.findall(r"^(\S[^:\n]*)(?: :.*)?$", section, re.M):
             names |= {name.strip().lstrip("*") for name in line.split(",")}
@@ -208,14 +210,25 @@ def undocumented(name, function, texts):
     except (TypeError, ValueError):
         return []
     known = set().union(*(documented(inspect.cleandoc(text or "")) for text in texts))
-    left = [each for each in parameters if each not in ("self", "cls") and not each.startswith("_")]
-    return [f"{name}: {each}" for each in left if each not in known]
+    extra = known - set(parameters)  # keywords of `**settings` may be documented one by one
+    return [
+        f"{name}: {each}"
+        for each, parameter in parameters.items()
+        if each not in known
+        and each not in ("self", "cls")
+        and not each.startswith("_")
+        and f"{name}: {each}" not in DEPRECATED
+        and parameter.kind is not parameter.VAR_POSITIONAL
+        and not (parameter.kind is parameter.VAR_KEYWORD and (extra or "args" in parameters))
+    ]
 
 
 def public():
     """Every public function and class, also those of public modules, by its name."""
     for name in sparing.__all__:
         value = getattr(sparing, name)
+        if name in DEPRECATED:
+            continue
         if inspect.ismodule(value):
             for below in getattr(value, "__all__", ()):
                 yield f"{name}.{below}", getattr(value, below)
