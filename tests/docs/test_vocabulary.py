@@ -34,7 +34,7 @@ BANNED = frozenset(
 
 # Identifiers that are names on disk, on the wire, of a command's option or of a public attribute.
 WIRE = {
-    "taught": "attribute of policies and key of policy files; option --taught",
+    "taught": "name of policy.trained_on in 0.1 and key of policy files; option --taught of 0.1",
     "untold": "name of Estimate.unknown in 0.1, and its key in JSON",
     "promise": "name of Learner.guarantee in 0.1",
     "learn_unasked": "option of an experiment in HTTP and in stores",
