@@ -1,4 +1,4 @@
-"""One version, told alike everywhere."""
+"""One version everywhere."""
 
 import re
 from pathlib import Path

@@ -96,7 +96,7 @@ def test_the_tutorial_tells_these_numbers(found):
     assert telling.put_into(PAGE, telling.markdown(found)) == PAGE
     nothing = [place(found, 3, model)["means"][OURS]["calls"]["value"] for model in ("Llama", "Gemini")]
     assert f"pays for {nothing[0]:.0f} or {nothing[1]:.0f} answers" in PAGE
-    assert f"judged up to {max(place(found, 3, 'Mistral')['runs'][OURS]['calls'])} answers" in PAGE
+    assert f"scored up to {max(place(found, 3, 'Mistral')['runs'][OURS]['calls'])} answers" in PAGE
     dear = place(found, 0, "Gemini")["means"]
     assert f"took {100 * dear[OURS]['calls']['value'] / found['rounds']:.0f} % of the answers" in PAGE
     assert 0.4 < dear["confident"]["calls"]["value"] / dear[OURS]["calls"]["value"] < 0.6  # "half as many"

@@ -1,4 +1,4 @@
-"""Which source files a call walks through: those whose functions run, in Python or compiled."""
+"""The source files that a call visits: those whose functions run, in Python or compiled."""
 
 import sys
 import threading
@@ -9,7 +9,7 @@ import sparing
 SOURCE = Path(sparing.__file__).parent
 
 
-def walk(call):
+def files_visited(call):
     """The files, as paths below the package, in which a function runs during `call()`; imports do not count."""
     seen, importing = set(), f"{SOURCE}/"
 
