@@ -12,7 +12,7 @@ PLACES = {
     "fold_word": ("sparing.hashing", "fold_word"),
     "row_keys": ("sparing.hashing", "row_keys"),
     "stream_word": ("sparing.online.engine.random_stream", "splitmix64"),
-    "round_key": ("sparing.online.engine.random_stream", "key_of"),
+    "round_key": ("sparing.online.engine.random_stream", "stream_key"),
     "uniform": ("sparing.online.engine.random_stream", "uniform"),
     "normals": ("sparing.online.engine.random_stream", "normals"),
     "logging_word": ("sparing.hashing", "splitmix64"),
@@ -68,7 +68,7 @@ def log_identity(log):
     """Everything by which rows of a log are recognised again, as arrays."""
     found = {
         "contexts": internal("context_hashes")(log.contexts),
-        "contexts_many": internal("context_hashes")(log.contexts, many=True),
+        "contexts_many": internal("context_hashes")(log.contexts),
         "logging": internal("logging_hashes")(log.contexts),
         "groups": internal("group_hashes")(log),
     }

@@ -152,13 +152,13 @@ def test_the_commands_take_both(tmp_path):
 
 
 def test_an_upload_takes_both(plain):
-    from sparing.service.http.experiments import read
+    from sparing.service.http.experiments import read_upload
     from sparing.service.messages import LogUpload
 
     content = base64.b64encode(text(";", decimal=",").encode()).decode()
-    same(read(LogUpload(content, "a.csv", ROLES, decimal=",")), plain)
+    same(read_upload(LogUpload(content, "a.csv", ROLES, decimal=",")), plain)
     content = base64.b64encode(text("|").encode()).decode()
-    same(read(LogUpload(content, "a.csv", ROLES, delimiter="|")), plain)
+    same(read_upload(LogUpload(content, "a.csv", ROLES, delimiter="|")), plain)
 
 
 def test_what_is_called_a_decimal_comma_is_read_as_one(tmp_path):

@@ -186,7 +186,7 @@ def test_what_cannot_be_exported_is_refused(shop, tmp_path, monkeypatch):
     folder, _, _ = shop
     call = SimpleNamespace(path={"experiment": NAME}, query={"format": "obp"})
     with pytest.raises(ServiceError, match="`sparing convert`") as refused:
-        asyncio.run(records.export(SimpleNamespace(book=SimpleNamespace(get=str)), call))
+        asyncio.run(records.export(SimpleNamespace(registry=SimpleNamespace(get=str)), call))
     assert (refused.value.status, refused.value.field) == (422, "format")
     for form in ("magic", "dsjson"):
         with pytest.raises(

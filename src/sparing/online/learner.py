@@ -180,7 +180,8 @@ class Learner(Core):
                 key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
             choice = self._choose(context, allowed, context_id, key, share)
             action, reason, mean, spread, chances, worth = choice
-            called = reason is EXPLORE or reason is SPOT_CHECK
+            # Equal, not identical: a learner that was pickled has strings of its own.
+            called = reason == EXPLORE or reason == SPOT_CHECK
             name, low, high = self.action_names[action], mean - spread, mean + spread
             answer = number, name, called, reason, mean, low, high, chances, worth
             decision: Decision = new(Decision, answer)
