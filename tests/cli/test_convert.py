@@ -50,11 +50,16 @@ def test_a_walked_log_is_told_of_as_one_in_memory(source):
     assert [found[name] for name in ("rows", "actions", "features", "support")] == [ROWS, 4, 3, "exact"]
 
 
+def takes_interrupts():
+    """Shells start background jobs with SIGINT ignored, and children inherit that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
 def test_an_interrupted_command_leaves_nothing(source):
     """Interrupted while it writes: when its temporary file is there."""
     source.write_bytes(source.read_bytes() * 50)
-    running = sparing("convert", source, source.with_suffix(".csv"))
+    running = sparing("convert", source, source.with_suffix(".csv"), preexec_fn=takes_interrupts)
     while running.poll() is None and not list(source.parent.glob(".*.part")):
         time.sleep(0.01)
     running.send_signal(signal.SIGINT)

@@ -166,13 +166,13 @@ def _read_later(name, words, code, out, errors):
 
 def sqlite():
     """A store in SQLite, what `verify` and a start say of it, and the OpenAPI document."""
-    from sparing.service.serving import Settings
+    from sparing.service.server import ServerSettings
 
     from service.serving import running
 
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
-        with running(Settings(store, durability="process")) as url:
+        with running(ServerSettings(store, durability="process")) as url:
             stores.fill(url)
         stores.pack(store, DATA / "store.tar.gz")
         copy = stores.unpack(DATA / "store.tar.gz", Path(folder) / "copy")
@@ -185,11 +185,11 @@ def sqlite():
         store = Path(folder) / "rebased"
         with (
             mock.patch(".".join(internals.ENGINE_STAMP), return_value="0123456789abcdef"),
-            running(Settings(store, durability="process")) as url,
+            running(ServerSettings(store, durability="process")) as url,
         ):
             stores.fill_little(url, 40, make=True)
         for _ in range(2):
-            with running(Settings(store, durability="process")) as url:
+            with running(ServerSettings(store, durability="process")) as url:
                 stores.fill_little(url, 40)
         stores.pack(store, DATA / "rebased.tar.gz")
         save("rebased", stores.verified(store)[0])
@@ -197,7 +197,7 @@ def sqlite():
 
 def postgres():
     """The same in PostgreSQL: its folder, and the database as SQL."""
-    from sparing.service.serving import Settings
+    from sparing.service.server import ServerSettings
 
     from service.clusters import Cluster
     from service.serving import running
@@ -206,7 +206,7 @@ def postgres():
     try:
         with tempfile.TemporaryDirectory() as folder:
             store, address = Path(folder) / "store", cluster.database("")
-            with running(Settings(store, address, durability="process")) as url:
+            with running(ServerSettings(store, address, durability="process")) as url:
                 stores.fill(url)
             stores.pack(store, DATA / "postgres.tar.gz")
             text = stores.dump(cluster, address.rsplit("/", 1)[1])

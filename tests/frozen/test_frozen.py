@@ -22,8 +22,12 @@ from frozen.cases import DATA, LOGS
 from service.clusters import Cluster
 
 NEW_FOLDS = "settings are chosen on other folds: `Folds` by a hash at every size (0.2)"
+NEW_PROPENSITIES = "propensities are estimated on other folds (0.2)"
 NEW_DRAWS = "resampling draws are made block by block at every size (0.2)"
 BY_PLACE = "logs of few contexts are split by a row's place at every size (0.2)"
+
+CHOSEN_ON_FOLDS = ("opr", "opr-dlm", "poem", "norm-poem", "ipw-logistic", "caipwl", "stacked", "auto")
+"""Methods whose settings, chosen by cross-validation, are others on the recorded log."""
 
 EXPECTED_CHANGES = {
     "evaluate-*:estimates/aipw/*": "cross-fitted on other folds (0.2)",
@@ -32,33 +36,37 @@ EXPECTED_CHANGES = {
     "evaluate-bootstrap:estimates/*/*high": NEW_DRAWS,
     "evaluate-block-bootstrap:estimates/*/*low": NEW_DRAWS,
     "evaluate-block-bootstrap:estimates/*/*high": NEW_DRAWS,
-    "evaluate-greedy:*": NEW_FOLDS,
-    "evaluate-raw-policy:*": NEW_FOLDS,
-    "learn-greedy:*": NEW_FOLDS,
-    "learn-raw:*": NEW_FOLDS,
-    "learn-pi-plus:*": NEW_FOLDS,
-    "learn-opr-dlm:*": NEW_FOLDS,
-    "learn-extrapolation:*": NEW_FOLDS,
-    "learn-caipwl:*": NEW_FOLDS,
-    "learn-stacked:*": NEW_FOLDS,
-    "learn-auto:*": NEW_FOLDS,
-    "learn-few-contexts:*": BY_PLACE,
-    "evaluate-few-contexts:*": BY_PLACE,
-    "warm-up:*": "seconds, and how much was compiled before",
-    "relearnt-greedy:*": NEW_FOLDS,
-    "relearnt-pi-plus:*": NEW_FOLDS,
-    "relearnt-opr-dlm:*": NEW_FOLDS,
-    "relearnt-extrapolation:*": NEW_FOLDS,
-    "relearnt-caipwl:*": NEW_FOLDS,
-    "relearnt-stacked:*": NEW_FOLDS,
-    "relearnt-auto:*": NEW_FOLDS,
+    **{f"learn-{method}:shares/*": NEW_FOLDS for method in CHOSEN_ON_FOLDS},
+    **{f"learn-{method}:held_out/estimates/*": NEW_FOLDS for method in CHOSEN_ON_FOLDS},
+    **{f"relearnt-{method}:*": NEW_FOLDS for method in ("opr", "opr-dlm", "norm-poem", "caipwl")},
+    "evaluate-opr:estimates/*": NEW_FOLDS,
+    "audit-raw_csv:estimate/*": NEW_PROPENSITIES,
+    "audit-raw_csv:propensities/*": NEW_PROPENSITIES,
+    "audit-raw_csv:metrics/*": NEW_PROPENSITIES,
+    "evaluate-estimated:estimates/*": NEW_PROPENSITIES,
+    "learn-estimated:shares/*": NEW_PROPENSITIES,
+    "learn-estimated:held_out/estimates/*": NEW_PROPENSITIES,
+    "demo:audit/estimate/*": NEW_PROPENSITIES,
+    "demo:audit/propensities/*": NEW_PROPENSITIES,
+    "demo:audit/metrics/*": NEW_PROPENSITIES,
+    "learn-few-contexts:rows_taught": BY_PLACE,
+    "learn-few-contexts:held_out/*": BY_PLACE,
+    "evaluate-few-contexts:rows": BY_PLACE,
+    "evaluate-few-contexts:logged_mean": BY_PLACE,
+    "evaluate-few-contexts:estimates/*": BY_PLACE,
+    "warm-up:*seconds": "seconds, and how much was compiled before",
 }
 """Numbers that may differ from those recorded, by case and place in the JSON, and why. Keys and types may not."""
 
 UNCOMPARED_LINES = {
     "evaluate-*": r"^(aipw|mlips)\b|propensities were fitted",
+    "learn-extrapolation": r"lower limit .* on held-out contexts",
     "evaluate-*bootstrap": r"^[a-z]+ +-?[0-9.]+ ",
-    **{pattern[:-2]: "" for pattern in EXPECTED_CHANGES if pattern.endswith(":*")},
+    **{
+        case: ""
+        for case in (pattern.partition(":")[0] for pattern in EXPECTED_CHANGES)
+        if "*" not in case and "bootstrap" not in case
+    },
 }
 """Lines of printed text that hold such numbers, by case; an empty pattern is every line."""
 

@@ -145,7 +145,7 @@ def _by_kernel(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.
 
 def _by_trees(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.ndarray:
     """Boosted trees, action by action."""
-    taught = replace(log, rewards=residuals)
+    fitted_to = replace(log, rewards=residuals)
     trees = grow(fitted_to, ROUNDS, binary=False, seed=seed, purpose="the boosted test of linearity")
     return trees.scores(other.contexts)[np.arange(other.n_rows), other.actions]
 
