@@ -286,7 +286,7 @@ def with_prefix(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndar
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-FIELDS = ("spread", "slope", "flat", "weights", "doubt", "items", "standard")
+FIELDS = ("spread", "slope", "flat", "weights", "items", "standard")
 
 
 def prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndarray]:
