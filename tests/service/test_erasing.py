@@ -155,7 +155,7 @@ def test_what_cannot_be_erased_is_refused(tmp_path):
         async with trial(tmp_path / "store") as writer:
             for wrong, words in [
                 ({}, "exactly one of decision_id"),
-                ({"decision_id": "x"}, "not the id of a decision"),
+                ({"decision_id": "x"}, "must be the id of a decision"),
                 ({"subject": b"s", "before_ts": 1}, "subject and before_ts"),
             ]:
                 with pytest.raises(ServiceError, match=words):

@@ -236,7 +236,7 @@ class Client:
         named = decision if isinstance(decision, str) else decision.decision_id
         if not named and not isinstance(decision, str):
             return None
-        path = f"/decisions/{_quoted(named)}/reward"
+        path = f"/decisions/{quote(named, safe='').replace('.', '%2E')}/reward"
         return self._call("POST", path, RewardRequest(value, action), RewardAnswer)
 
     def reward_many(
@@ -342,10 +342,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"cannot encode {type(value).__name__} as JSON")
-
-
-def _quoted(named: str) -> str:
-    return quote(named, safe="").replace(".", "%2E")
 
 
 def _read(response: "httpx.Response", kind: type[Answer]) -> Answer:

@@ -4,7 +4,7 @@ import os
 import re
 import time
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -14,8 +14,6 @@ SECOND = 1_000_000  # times are whole microseconds since 1970
 HOUR = 3600 * SECOND
 
 ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-
-Arm = Literal["policy", "holdout", "shadow", "fallback"]
 
 # Reasons that the service adds to the learner's.
 HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"

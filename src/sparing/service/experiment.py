@@ -117,9 +117,6 @@ class ExperimentState:
         self.period, self.period_calls = 0, 0
         self.open: dict[int, PendingDecision] = {}
         self._expiring: list[tuple[int, int]] = []
-        self.adopt(learner, options)
-
-    def adopt(self, learner: Learner, options: Options) -> None:
         self.learner, self.options, self._learnt = learner, options, learner.sets.digest
         self.played = np.zeros(learner.n_actions, dtype=np.int64)
         self.sync_actions()
@@ -227,7 +224,7 @@ class ExperimentState:
         action = served.action
         own = self._policy_probability(plan, action, x, allowed, 0.0 if spent else options.check)
         held_out = self._variant_probabilities(options.holdout_policy, allowed)[action] if apart else 0.0
-        uniform = explore / self._choices(allowed)
+        uniform = explore / int((self.active if allowed is None else allowed).sum())
         play = apart * held_out + (1 - apart) * (uniform + (1 - explore) * own.play)
         call = apart * held_out * (not spent) + (1 - apart) * (uniform + (1 - explore) * own.call)
         return served._replace(chances=Chances(float(play), float(call)))
@@ -272,14 +269,11 @@ class ExperimentState:
     def _uniform(self, tag: str, who: bytes) -> float:
         return keyed_uniform(self.salt, tag, who)
 
-    def _choices(self, allowed: np.ndarray | None) -> int:
-        return int((self.active if allowed is None else allowed).sum())
-
     def _variant_probabilities(self, word: str, allowed: np.ndarray | None) -> np.ndarray:
+        logged, names = self.learner.sets.logged, self.learner.action_names
         if allowed is not None:
-            return variant_probabilities(word, allowed, self.learner.sets.logged, self.learner.action_names)
+            return variant_probabilities(word, allowed, logged, names)
         if word not in self._served:
-            logged, names = self.learner.sets.logged, self.learner.action_names
             self._served[word] = variant_probabilities(word, self.active, logged, names)
         return self._served[word]
 

@@ -93,14 +93,14 @@ def export(
     target, ending = Path(path), check_format(format)
     if KINDS.get(target.suffix.lower()) != format:
         raise LogError(f"{target}: the name of a {format} file must end in {ending}")
-    log, columns, notes = asyncio.run(_read(stores.open_store(Path(folder), address), experiment))
+
+    async def read() -> tuple[Log, ExtraColumns, list[str]]:
+        async with stores.open_store(Path(folder), address).reading() as store:
+            return await rewarded(store, experiment)
+
+    log, columns, notes = asyncio.run(read())
     lost = write(log, target, extra_columns=columns)
     return Exported(target, log.n_rows, [*notes, *lost])
-
-
-async def _read(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str]]:
-    async with store.reading():
-        return await rewarded(store, name)
 
 
 async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str]]:
@@ -221,17 +221,16 @@ class _Rows:
             return
         allowed = self.history.allowed(row.eligible)
         self._add_support(row, allowed)
-        narrow = None if row.eligible is None else self._labels(allowed)
+        narrow = None
+        if row.eligible is not None:
+            names = [label_text(self.history.names[number]) for number in np.flatnonzero(allowed)]
+            narrow = msgspec.json.encode(names).decode()
         extra = (row.call, row.reason, row.arm, row.outcome, events.time_text(row.ts))
         self.rows.append(
             (row.action, row.reward, min(row.play, 1.0), *extra, events.id_text(row.decision_id), narrow)
         )
         self.ids.append(None if row.context_id is None else msgspec.json.decode(row.context_id))
         self.kept += 1
-
-    def _labels(self, allowed: np.ndarray) -> str:
-        names = [label_text(self.history.names[number]) for number in np.flatnonzero(allowed)]
-        return msgspec.json.encode(names).decode()
 
     def _add_support(self, row: ExportRow, allowed: np.ndarray) -> None:
         # Other actions' probabilities are not stored: the support is known only if all or one were possible.

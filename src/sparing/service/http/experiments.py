@@ -156,7 +156,7 @@ def _etag(text: bytes) -> int:
 
 @endpoint("GET", EXPERIMENT, role="read")
 async def about(service: Service, call: Call) -> About:
-    """An experiment as it is now: guarantee, actions, features, options. Use the ETag with If-Match."""
+    """Describe an experiment: guarantee, actions, features, options. Use its ETag with If-Match."""
     found = dashboard.about(service.registry.get(call.path["experiment"]))
     etag = (b"etag", f'"{found.config_seq}"'.encode())
     return Reply(200, msgspec.json.encode(found), (JSON, etag))  # type: ignore[return-value]
