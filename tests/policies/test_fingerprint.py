@@ -193,7 +193,7 @@ def test_files_of_the_first_version_load_without_a_fingerprint(tmp_path):
     old = sparing.load_policy(tmp_path / "old")
     assert old.trained_on is None
     assert np.array_equal(old.theta, policy.theta)
-    with pytest.raises(SettingError, match="does not know which rows"):
+    with pytest.raises(SettingError, match="no record of its training rows"):
         old.held_out(continuous())
 
 

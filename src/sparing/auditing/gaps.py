@@ -1,4 +1,4 @@
-"""Where the log is blind: the gap map, ranked by what untried actions might be worth."""
+"""The gap map: segments of contexts that the log does not cover, ranked by what untried actions may be worth."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ JACCARD_MERGE = 0.8
 """Two segments that share this part of their joint rows are one."""
 
 CHANCE = 0.01
-"""A segment counts only where so few hits would come by luck, over all segments tried, less often than this."""
+"""A segment counts only if so few hits occur by chance, over all segments tried, less often than this."""
 
 CANDIDATES = 300
 """Segments that are compared, the largest first."""
@@ -262,7 +262,7 @@ def _chance_p_value(hit: np.ndarray, inside: np.ndarray, groups: np.ndarray) -> 
 def _joined(candidates: list[_Candidate], possible: np.ndarray) -> list[_Candidate]:
     """Segments of several actions that are nearly one become one with all of their actions.
 
-    A segment inside another one of the same action says nothing new and goes.
+    A segment inside another one of the same action is dropped.
     """
     kept: list[_Candidate] = []
     for candidate in sorted(candidates, key=lambda candidate: -candidate.inside.sum())[:CANDIDATES]:

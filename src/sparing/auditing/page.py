@@ -17,7 +17,7 @@ MAP_SEGMENTS, MAP_ACTIONS = 8, 20
 """Columns and rows of the gap map, at most."""
 
 LETTERS = 60
-"""Letters of a name beside a bar."""
+"""Letters of a name next to a bar."""
 
 MOST_COLUMNS = 40
 """Columns of the chart of what rows lack."""
@@ -250,7 +250,7 @@ def _layers(audit: Audit) -> list[tuple[str, str, np.ndarray]]:
 
 
 def _of_rows(audit: Audit) -> Iterator[str]:
-    """What rows lacked, and with which chance they took what they took; a sentence where one number says it all."""
+    """Charts of the actions that rows lacked and of their propensities; a sentence where one number is enough."""
     made = [*_sizes(audit), *_propensities(audit)]
     if made:
         yield html.heading("Rows")

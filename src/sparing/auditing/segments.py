@@ -21,7 +21,7 @@ CUTS = 63
 """Thresholds tried for each feature, at most."""
 
 DIGITS = 3
-"""Significant digits of a threshold, counted from the feature's range, so that words tell it exactly."""
+"""Significant digits of a threshold, counted from the feature's range, so that the text is exact."""
 
 TERMS = 6
 """Features in the sum that describes a half-space, at most."""
@@ -29,7 +29,7 @@ TERMS = 6
 NEWTON_STEPS = 6
 
 NEGLIGIBLE = 0.05
-"""A term that varies less than this, beside the one that varies most, is left out of the sum."""
+"""A term that varies less than this share of the one that varies most is left out of the sum."""
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class PolicyTotals:
         Σ π(a|x_i) over rows that support a, or of all where that is unknown; only of actions that are not in the block.
     missing : float
         Σ of the mass outside the support, or of 1 − w_i where that is unknown.
-    propensities : Values
+    propensities : QuantileSketch
         The logged propensities.
     feature_sums : tuple of ndarray of shape (K, d)
         Σ_i π(a|x_i)·x_i of all pairs, and of supported pairs where the support is known.
@@ -211,7 +211,7 @@ class FirstPass:
     def global_quantities(
         self, reward_range: tuple[float, float], progress: Callable[[int, int], None]
     ) -> GlobalQuantities:
-        """What every block must know; `progress` is called after each fold of fitted propensities."""
+        """The quantities of all rows that every block needs; `progress` is called after each fold of fitted propensities."""
         settings, totals = self.blocks.shared.settings, self.totals
         methods, boosted = set(settings.methods), settings.reward_model == "boosted"
         missing = totals.missing / totals.rows
@@ -627,8 +627,8 @@ class EvaluationData:
     ----------
     rows : Rows
         The rows that the policy is evaluated on.
-    rewards : Rewards or None
-        Of more rows, which bound rewards; None where those of `rows` do.
+    rewards : RewardSummary or None
+        Of a larger set of rows that bounds the rewards; None to use `rows`.
     """
 
     def __init__(

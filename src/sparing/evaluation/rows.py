@@ -52,7 +52,7 @@ DEFAULT_SETTINGS = EvaluationSettings()
 
 @dataclass(frozen=True, eq=False)
 class GlobalQuantities:
-    """What the rows of a block need to know of all rows.
+    """Quantities of all rows that the rows of a block need.
 
     A quantity that could not be computed is an error, which is raised when it is asked for: a method that cannot be used
     must not stop the others.
@@ -94,7 +94,7 @@ def value_or_raise(value: T | SparingError | None) -> T:
 
 @dataclass(eq=False)
 class RowQuantities:
-    """Lazily computed quantities of a policy on a block's rows; all (n,) unless said otherwise.
+    """Lazily computed quantities of a policy on a block's rows; all (n,) unless stated otherwise.
 
     `first_row` is the number of the block's first row in the log; a policy that is a table has a row for each of the log's.
     """
@@ -352,7 +352,7 @@ class BlockQuantities:
         return found
 
     def release(self, of: RowQuantities) -> None:
-        """Say that a pass is done with a block."""
+        """End a pass's use of a block."""
         if self._kept is None:
             of.clear()
 

@@ -302,9 +302,9 @@ def _candidate_notes(
     notes = [f"{order[0]} of {count}, by the lower limit on held-out contexts: {listed}"]
     if len(votes) > 1:
         shares = ", ".join(f"{name} {vote:.2g}" for name, vote in votes.items())
-        notes.append(f"the log cannot tell it from some of the others, so they vote: {shares}")
+        notes.append(f"the log does not separate it from some of the others, so they vote: {shares}")
     if log.support.known and not log.support.mask()[:, log.counts > 0].all():
-        how = "the reward model says" if trial.trusted else "the least of what it does there"
+        how = "the reward model predicts" if trial.trusted else "the least of what it does there"
         notes.append(f"what the logger never does in a context counted as {how}")
     if not limits[order[0]] > logged:
         notes.append(f"that does not show it to be better than the logging policy, which earned {logged:.4g}")

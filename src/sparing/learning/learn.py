@@ -403,8 +403,8 @@ def _training_rows(log: AnyLog, holdout: float, seed: int, *, by_passes: bool) -
     split, held = Split.of(log, holdout, seed)
     if not 2 <= held <= log.n_rows - 2:
         raise SettingError(
-            f"holdout={holdout} would hold {held} of {log.n_rows} rows out, too few to judge by or to learn from. Pass "
-            "another share, another seed, or 0 to learn from all rows, and judge the policy on another log"
+            f"holdout={holdout} would hold {held} of {log.n_rows} rows out, too few to evaluate on or to learn from. Pass "
+            "another share, another seed, or 0 to learn from all rows, and evaluate the policy on another log"
         )
     if isinstance(log, Log) and not by_passes:
         return as_rows(log.take(~split.held_out(log))), split
