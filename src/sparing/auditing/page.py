@@ -13,14 +13,9 @@ from sparing.report.text import counted, percent
 MOST_BARS, LEAST_KNOWN = 30, 12
 """Actions that have a bar each; of more there is one chart, and bars of so many."""
 
-MAP_SEGMENTS, MAP_ACTIONS = 8, 20
-"""Columns and rows of the gap map, at most."""
-
-LETTERS = 60
-"""Letters of a name next to a bar."""
-
-MOST_COLUMNS = 40
-"""Columns of the chart of what rows lack."""
+MAP_SEGMENTS, MAP_ACTIONS = 8, 20  # columns and rows of the gap map
+LETTERS = 60  # of a name next to a bar
+MOST_COLUMNS = 40  # of the chart of missing actions
 
 
 def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log") -> None:

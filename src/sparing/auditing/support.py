@@ -13,11 +13,8 @@ from sparing.log.rows import AnyLog
 from sparing.model.crossfitting import PropensityFit, fit_propensities, share_limits
 from sparing.report.text import percent
 
-COUNTED_ROWS = 200_000
-"""Other rows on which the tries in a segment are counted, at most."""
-
-PAIRED_CELLS = 2_000_000
-"""(row, action) pairs of recurring contexts on which agreement is looked at, at most."""
+COUNTED_ROWS = 200_000  # other rows on which the tries in a segment are counted, at most
+PAIRED_CELLS = 2_000_000  # (row, action) pairs of recurring contexts whose agreement is measured, at most
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,16 +14,10 @@ if TYPE_CHECKING:
     from sparing.log.sketches import DistinctSketch
 
 
-SURE = 4.0
-"""Standard errors beyond which a difference is not chance."""
-
-ROUNDING = 1e-6
-"""A difference this small is rounding, whatever its standard error."""
-
+SURE = 4.0  # standard errors beyond which a difference is not chance
+ROUNDING = 1e-6  # a difference this small is rounding
 SHOWN_GAPS = 3
-
-MOST_ACTIONS = 40
-"""Actions in a table; the least logged come first."""
+MOST_ACTIONS = 40  # in a table, the least logged first
 
 COLUMNS = {
     "zero": " Zero: share of rows that gave it probability 0.",
@@ -316,13 +310,9 @@ COMMANDS = (
 )
 PLAN = f"How many rewards to ask for: {COMMANDS[0]}"
 LEARN = f"Learn from the log and go: {COMMANDS[1]}"
-"""What comes next."""
 
-BRIEFLY = 4
-"""Names listed before the rest is left out."""
-
-WIDTH = 80
-"""Columns of a terminal."""
+BRIEFLY = 4  # names listed before the rest is left out
+WIDTH = 80  # columns of a terminal
 
 
 def recommendation(audit: "Audit") -> str:

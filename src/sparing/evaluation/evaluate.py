@@ -30,14 +30,9 @@ from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
 from sparing.validation import fraction, one_of
 
-FLAG_MASS = 0.05
-"""A policy with more mass than this outside the support is flagged."""
-
-FULL_MASS = 1 - 1e-9
-"""A share of the policy that is all of it, up to rounding."""
-
-REPORTED_DEFICIT = 0.005
-"""A larger share of the policy that the weights miss beyond chance is noted."""
+FLAG_MASS = 0.05  # unsupported mass from which a policy is flagged
+FULL_MASS = 1 - 1e-9  # all of a policy, up to rounding
+REPORTED_DEFICIT = 0.005  # weight deficit beyond chance that is noted
 
 TRAINING_ROWS = ("refuse", "allow")
 
@@ -129,7 +124,12 @@ def evaluate(
         warnings.warn("taught= is deprecated; use training_rows=", DeprecationWarning, stacklevel=2)
         training_rows = taught
     _check(log, policy, interval, band)
-    _check_settings(training_rows, confidence, flag_mass, reward_model, clip)
+    one_of("training_rows", training_rows, TRAINING_ROWS)
+    fraction("confidence", confidence)
+    fraction("flag_mass", flag_mass, zero=True, one=True)
+    one_of("reward_model", reward_model, ("linear", "boosted"))
+    if clip != "percentile-ratio":
+        clip_number(clip)
     chosen = _methods(methods)
     rows = as_rows(log)
     given = evaluation_rows(rows, policy, training_rows)
@@ -323,7 +323,7 @@ def _draft(
         refused=bool(refusal),
         unknown=bool(refusal) and not min(each.effective for each in samples),
         in_sample=given.in_sample,
-        notes=(*given.notes, *found.notes, *_notes(found, data, sample, refusal)),
+        notes=(*given.notes, *found.parts.notes, *_notes(found, data, sample, refusal)),
     )
     own, ends = limits.add(found.plain), found.ends
     plain = (own, own) if ends is None else (limits.add(ends[0]), limits.add(ends[1]))
@@ -344,12 +344,12 @@ def _sample(found: EstimatorSummary, data: EvaluationData, confidence: float) ->
     There are none behind a policy that plays only actions without rows, even if a model predicts their rewards.
     """
     effective = found.effective if data.unlogged_mass < FULL_MASS else 0.0
-    expected = EXPECTED_OF_FEW if effective < FEW_ROWS and not found.model else EXPECTED
+    expected = EXPECTED_OF_FEW if effective < FEW_ROWS and not found.parts.model else EXPECTED
     unseen = 0.0 if found.deficit is None else found.deficit.beyond_chance(expected)
-    error, lift = found.fit
+    error, lift = found.parts.fit
     error *= float(stdtrit(data.n_folds - 1, (1 + confidence) / 2))
-    assumed = 0.0 if data.range_known or found.model else _assumed(found, unseen)
-    return EffectiveSample(effective, unseen, found.imputed, error, lift, assumed)
+    assumed = 0.0 if data.range_known or found.parts.model else _assumed(found, unseen)
+    return EffectiveSample(effective, unseen, found.parts.imputed, error, lift, assumed)
 
 
 def _assumed(found: EstimatorSummary, unseen: float) -> float:
@@ -391,9 +391,9 @@ def _notes(
             f"the weights add up to {more} than they ought to, by {abs(sample.unseen):.1%} of the policy beyond chance: that part counts "
             "as unseen in the interval"
         )
-    if found.model and data.boosted_rows is not None:
+    if found.parts.model and data.boosted_rows is not None:
         yield f"the boosted reward model was trained on a sample of {data.boosted_rows:,} rows"
-    if found.model:
+    if found.parts.model:
         yield from data.linear_notes
 
 
@@ -411,17 +411,6 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
     one_of("band", band, ("range", "model"))
     if interval == "bernstein" and band == "model":
         raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
-
-
-def _check_settings(
-    training_rows: str, confidence: float, flag_mass: float, reward_model: str, clip: float | str
-) -> None:
-    one_of("training_rows", training_rows, TRAINING_ROWS)
-    fraction("confidence", confidence)
-    fraction("flag_mass", flag_mass, zero=True, one=True)
-    one_of("reward_model", reward_model, ("linear", "boosted"))
-    if clip != "percentile-ratio":
-        clip_number(clip)
 
 
 def _methods(given: Sequence[str] | None) -> tuple[str, ...]:

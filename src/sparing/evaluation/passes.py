@@ -1,7 +1,7 @@
 """The passes of `evaluate` over a log's blocks, the same for a log in memory and for one that is scanned.
 
-The first pass sums what is of all rows, the second the estimators' terms, the third their deviations from the means. No pass
-keeps a number for each row, but for a sample; quantities of a log in memory are kept between passes where they fit.
+The first pass computes totals, the second sums the estimators' terms, the third their deviations from the means. No pass
+keeps a number for each row, except a sample; quantities of a log in memory are kept between passes where they fit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -49,14 +49,11 @@ MODELLED = ("dm", "dr", "sndr", "cab")
 """Methods in which the reward model of all rows enters."""
 
 SAMPLE_ROWS, SAMPLE_CELLS = 2**18, 2**25
-"""Of the sample, to which propensities and boosted rewards are fitted and in which linearity is tested: rows, and numbers a
-table, at most; all rows where there are no more."""
+"""Rows, and numbers a table, at most, of the sample for propensities, boosted rewards and the test of linearity."""
 
-CLIP_SHARES = np.array([0.1, 0.9])
-"""`percentile-ratio` is the ratio of these quantiles of the logged propensities."""
+CLIP_SHARES = np.array([0.1, 0.9])  # quantiles whose ratio is `percentile-ratio`
 
-COLUMNS_KEPT = 8
-"""About as many numbers a row as the terms of one method."""
+COLUMNS_KEPT = 8  # numbers a row in the terms of one method, about
 
 PASSES = 3
 
@@ -489,15 +486,13 @@ class SumTerms(Statistic[Log, MethodSums]):
         return self.merge(state, found)
 
     def merge(self, one: MethodSums, other: MethodSums) -> MethodSums:
-        both = MethodSums()
-        for method in self.methods:
-            known = [state[method] for state in (one, other) if method in state]
-            error = next((each for each in known if isinstance(each, SparingError)), None)
-            sums = [each for each in known if isinstance(each, EstimatorSums)]
-            if error is not None:
-                both[method] = error
-            elif sums:
-                both[method] = sums[0] if len(sums) == 1 else sums[0] + sums[1]
+        both = dict(one)
+        for method, sums in other.items():
+            known = both.get(method)
+            if isinstance(known, EstimatorSums) and isinstance(sums, EstimatorSums):
+                both[method] = known + sums
+            elif not isinstance(known, SparingError):
+                both[method] = sums
         return both
 
 
@@ -548,9 +543,9 @@ class SumDeviations(Statistic[Log, DeviationSums]):
 
 @dataclass(frozen=True, eq=False)
 class EstimatorSummary:
-    """What an estimator's terms are over all rows: the statistics, the means of the masses, the effective sample size.
+    """An estimator over all rows: its statistics, the means of the masses, the effective sample size.
 
-    `unclipped` is the effective sample size of the weights before clipping, and their deficit.
+    `unclipped` is the effective sample size of the weights before clipping, and their deficit; `parts` has no rows.
     """
 
     plain: TermSummary
@@ -563,10 +558,7 @@ class EstimatorSummary:
     unclipped: tuple[float, WeightDeficit] | None
     deficit: WeightDeficit | None
     check: "EstimatorSummary | None"
-    notes: tuple[str, ...]
-    imputed: bool
-    model: bool
-    fit: tuple[float, float]
+    parts: EstimatorTerms
 
     @classmethod
     def of(
@@ -613,15 +605,12 @@ class EstimatorSummary:
             None
             if parts.check is None
             else cls.of(sums, deviations, columns, parts.check, f"{prefix}check "),
-            parts.notes,
-            parts.imputed,
-            parts.model,
-            parts.fit,
+            parts,
         )
 
 
 class EvaluationData:
-    """A log and a policy as estimates are made of them.
+    """The three passes over a log, and their results.
 
     Parameters
     ----------
@@ -688,7 +677,7 @@ class EvaluationData:
         return sample.n_rows
 
     def summary(self, method: str) -> EstimatorSummary:
-        """What a method's terms are over all rows; raises why it cannot be used."""
+        """A method's summary over all rows; raises why it cannot be used."""
         sums = value_or_raise(self._sums[method])
         deviations = {name: found for (of, name), found in self._deviations.powers.items() if of == method}
         return EstimatorSummary.of(sums, deviations, self._columns.get(method, {}))

@@ -15,11 +15,8 @@ from sparing.model.crossfitting import Folds, PropensityFit
 from sparing.model.statistics import Statistics
 from sparing.policies.policy import Policy, policy_blocks
 
-MAX_CACHED_CELLS = 2**25
-"""Numbers that are kept rather than computed again: a quarter of a gigabyte."""
-
-LEAST_PROPENSITY = 1e-6
-"""A fitted propensity that is divided by is at least this."""
+MAX_CACHED_CELLS = 2**25  # numbers that are kept rather than computed again: a quarter of a gigabyte
+LEAST_PROPENSITY = 1e-6  # of fitted propensities, which are divided by
 
 T = TypeVar("T")
 

@@ -37,14 +37,9 @@ from sparing.policies.policy import (
 from sparing.policies.support import KnownSupport
 from sparing.validation import integer
 
-STRENGTHS = (1e-4, 1e-3, 1e-5)
-"""L2 regularisation relative to weights of mean 1."""
-
-BEYOND_CHANCE = 3.0
-"""Standard errors by which an informative logger beats the mean of its supported actions."""
-
-ON_SUPPORT = " on the support"
-"""Suffix of a method's name when its policy is restricted to the support."""
+STRENGTHS = (1e-4, 1e-3, 1e-5)  # L2 regularisation relative to weights of mean 1
+BEYOND_CHANCE = 3.0  # standard errors by which an informative logger beats the mean of its supported actions
+ON_SUPPORT = " on the support"  # suffix of a method's name when its policy is restricted to the support
 
 CANDIDATES = ("greedy", "pessimistic", "caipwl", "opr-dlm", "ipw-logistic", "boosted", "stacked")
 """The methods that are compared; equal limits go to the earlier one."""

@@ -35,11 +35,8 @@ from sparing.validation import integer, number, one_of
 BASELINES = (0.0, -0.7, 0.7)
 """k of policy restriction, in deviations of the reward; below 0 pulls mass onto the logged actions."""
 
-STRENGTHS = (0.0001, 0.001, 0.00001, 0.01)
-"""L2 regularisation, in deviations of the reward."""
-
-PENALTIES = (0.0, 1.0)
-"""λ of POEM and Norm-POEM: how many standard errors are subtracted."""
+STRENGTHS = (0.0001, 0.001, 0.00001, 0.01)  # L2 regularisation, in deviations of the reward
+PENALTIES = (0.0, 1.0)  # λ of POEM and Norm-POEM: how many standard errors are subtracted
 
 WIDTHS = (1.0, 0.5, 3.0)
 """ε of OPR-DLM at the first step, in units of sqrt(η·mean ‖x‖²/deviation of the reward): only ε²/η times the cost,
