@@ -182,6 +182,8 @@ def test_a_learnt_policy_knows_its_rows(tmp_path):
     assert np.array_equal(loaded.trained_on.counts, policy.trained_on.counts)
     whole = sparing.learn(log, "greedy")
     assert whole.trained_on.split is None
+    with pytest.warns(DeprecationWarning, match="trained_on"):
+        assert whole.taught is whole.trained_on
     with pytest.raises(SettingError, match="nothing was held out"):
         whole.held_out(log)
 
