@@ -191,7 +191,7 @@ def test_a_policy_of_fewer_actions_plays_the_others_never():
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        (UniformPolicy((0, 1, 99)), "knows action 99"),
+        (UniformPolicy((0, 1, 99)), "has action 99"),
         (np.ones((4000, 5)), "policy of shape"),
         (np.full((4000, 6), 0.2), "row 0 sum to 1.2"),
         (np.tile([1.5, -0.5, 0, 0, 0, 0], (4000, 1)), "smallest -0.5"),

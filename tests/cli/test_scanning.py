@@ -44,7 +44,7 @@ def test_audit_and_evaluate_say_the_same_of_one_file_and_of_many(logs, where):
 def test_a_policy_is_learnt_judged_and_planned_with_from_a_folder(logs, tmp_path):
     out = run("learn", logs / "many", "--out", tmp_path / "many.sparing")
     run("learn", logs / "one.parquet", "--out", tmp_path / "one.sparing")
-    assert "judged on" in out.stdout
+    assert "evaluated on" in out.stdout
     assert str(logs / "many") in out.stdout  # the next command
     assert np.array_equal(
         load_policy(tmp_path / "many.sparing").theta, load_policy(tmp_path / "one.sparing").theta

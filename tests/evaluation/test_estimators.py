@@ -271,7 +271,7 @@ def test_bad_settings(change, message):
         (np.full((4, 2), 0.5), r"shape \(4, 2\)"),
         (np.array([[1.0, 0, 0]] * 3 + [[2.0, -1.0, 0]]), "row 3"),
         (np.array([[1.0, 0, 0]] * 2 + [[np.nan, 1, 0]] + [[1.0, 0, 0]]), "row 2"),
-        (Softmax(np.zeros((1, 1)), names=("new",)), "knows action 'new'"),
+        (Softmax(np.zeros((1, 1)), names=("new",)), "has action 'new'"),
     ],
 )
 def test_a_policy_that_is_none(policy, message):

@@ -99,6 +99,6 @@ def test_an_action_without_a_row_has_no_value_where_nothing_was_said_of_support(
     part = evaluate(log, UniformPolicy(log.action_names), methods=["dm"])["dm"]
     assert not part.unknown
     assert (
-        "33.3% of the policy's mass is on actions that have no row: no estimate here knows their rewards"
+        "33.3% of the policy's mass is on actions that have no row: no estimate here includes their rewards"
         in part.notes
     )

@@ -1,4 +1,4 @@
-"""Rows that taught a policy do not judge it: held-out rows do, or the log is refused, or it is said."""
+"""Policies are not evaluated on their training rows: held-out rows are used, or the log is refused, or estimates are marked."""
 
 import json
 
@@ -76,7 +76,7 @@ def test_what_cannot_be_told_is_said():
     hand_made = sparing.warm_started(log).policy()
     for policy in (table, hand_made):
         found = sparing.evaluate(log, policy, methods=["ips"])
-        assert "cannot be told" in found.notes[0]
+        assert "is unknown whether" in found.notes[0]
     from sparing.policies.policy import ConstantPolicy, UniformPolicy
 
     for policy in (UniformPolicy(log.action_names), ConstantPolicy(log.action_names, 3)):

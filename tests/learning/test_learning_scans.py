@@ -235,7 +235,7 @@ def test_a_given_support_is_kept_to_and_checked(short_blocks, scanned):
 
 
 def test_nothing_much_is_no_holdout(short_blocks):
-    with pytest.raises(SettingError, match="too few to judge by"):
+    with pytest.raises(SettingError, match="too few to evaluate on"):
         sparing.learn(made(600, contexts=20), "greedy", holdout=1e-9)
 
 

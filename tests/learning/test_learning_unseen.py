@@ -226,7 +226,7 @@ def test_auto_follows_the_model_where_the_support_says_nothing():
         policy = learn(log, "auto", candidates=LINEAR, seed=seed)
         assert policy.method in ("greedy", "pessimistic")
         assert policy.support.lines.size == 0  # free to leave the support
-        assert "counted as the reward model says" in policy.notes[1]
+        assert "counted as the reward model predicts" in policy.notes[1]
 
 
 def test_a_policy_that_is_kept_to_the_support_is_saved_with_it(tmp_path):

@@ -146,7 +146,7 @@ def test_auto_lets_those_vote_that_the_log_cannot_tell_apart(log):
     policy = learn(log, "auto", candidates=METHODS)
     assert isinstance(policy, VotingPolicy)
     assert policy.method == "auto"
-    assert policy.notes[1].startswith("the log cannot tell it from some of the others, so they vote: ")
+    assert policy.notes[1].startswith("the log does not separate it from some of the others, so they vote: ")
     assert policy.weights[0] == 1
     assert policy.weights.sum() > 2
     votes = sum(

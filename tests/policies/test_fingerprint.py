@@ -182,6 +182,8 @@ def test_a_learnt_policy_knows_its_rows(tmp_path):
     assert np.array_equal(loaded.trained_on.counts, policy.trained_on.counts)
     whole = sparing.learn(log, "greedy")
     assert whole.trained_on.split is None
+    with pytest.warns(DeprecationWarning, match="trained_on"):
+        assert whole.taught is whole.trained_on
     with pytest.raises(SettingError, match="nothing was held out"):
         whole.held_out(log)
 
@@ -193,7 +195,7 @@ def test_files_of_the_first_version_load_without_a_fingerprint(tmp_path):
     old = sparing.load_policy(tmp_path / "old")
     assert old.trained_on is None
     assert np.array_equal(old.theta, policy.theta)
-    with pytest.raises(SettingError, match="does not know which rows"):
+    with pytest.raises(SettingError, match="no record of its training rows"):
         old.held_out(continuous())
 
 

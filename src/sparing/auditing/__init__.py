@@ -1,4 +1,4 @@
-"""Where the log is blind: what was tried how often, what never, and which actions it has taught."""
+"""The audit of a log: how often each action was tried, what was never tried, and where the log has no coverage."""
 
 from sparing.auditing.audit import Audit, audit, gate
 from sparing.auditing.support import SupportEstimate, estimate_support

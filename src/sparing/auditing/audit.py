@@ -1,4 +1,4 @@
-"""The audit of a log: one value with everything it can and cannot teach; and gates, which refuse some of its numbers."""
+"""The audit of a log, and gates: conditions on its numbers."""
 
 import math
 import operator
@@ -44,7 +44,7 @@ SAMPLED_ROWS, SAMPLED_CELLS = 2**18, 2**24
 
 @dataclass(frozen=True, eq=False)
 class AuditPass:
-    """What the first walk brought: facts (None without rows) and sums of all rows, and a sample, by its rows' numbers (m,).
+    """The result of the first pass: counts (None without rows) and sums of all rows, and a sample with its rows' numbers (m,).
 
     The sample is the whole log where that is short; then `numbers` is None.
     """
@@ -99,7 +99,7 @@ def sample_rows(header: Log) -> int:
 def second_pass(
     seen: AuditPass, looked: Log, found: GapSearch, policy: Policy | np.ndarray | None
 ) -> tuple[GapMap, PolicyCounts | None]:
-    """Walk a log again, for what was found and for what a policy does; what rests on an estimate, in the sample alone."""
+    """Measure the segments and a policy on all rows; quantities that rest on an estimated support, on the sample alone."""
     estimated = looked.support.known and not seen.rows.header.support.known
     never = seen.sums.counts == 0
     if seen.whole:
@@ -133,7 +133,7 @@ def _count_segments(
 
 @dataclass(frozen=True)
 class ActionAudit:
-    """One action; shares are of the log's rows, and None where the log cannot tell.
+    """One action; shares are of the log's rows, and None where the log does not have them.
 
     supported: could have been logged. zero: probability 0 in a known distribution, whether eligible or
     not. ineligible: outside the eligible set. rare: supported, but with a propensity (or, without
@@ -210,13 +210,37 @@ def rare_shares(counts: np.ndarray, supported: SupportCounts | None, rare: float
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What a log can and cannot teach; `print` it for people, `to_dict` for machines.
+    """What a log covers and what it does not; print it, or take `to_dict`. Unknown values are None.
 
-    What a log cannot say is None: the unsupported share where the support is not exact, propensities that
-    were not logged, and whatever takes a row where there is none. `support` is exact, estimated or
-    unknown; `reward_range` is that of the rewards seen, `mean_range` what mean rewards were told or found to keep to;
-    `metrics` are the numbers that a gate can test. `contexts_counted` says that the distinct contexts are counted,
-    not estimated.
+    Attributes
+    ----------
+    rows, features, distinct_contexts : int
+        `contexts_counted`: the distinct contexts are counted, not estimated.
+    per_action : tuple of ActionAudit
+        In the log's order of the actions.
+    elbow : int or None
+        Number of actions after which the rows per action fall fast.
+    support : str
+        exact, estimated or unknown.
+    unsupported_share, estimated_unsupported_share : float or None
+        Mean share of the actions that a row could not have taken: by exact, or by estimated support.
+    unsupported_sizes : dict
+        Rows by their number of unsupported actions.
+    overlap : PropensityOverlap or None
+        The propensities of the logged actions.
+    reward_mean, reward_range : float and tuple of float, or None
+        Of the logged rewards; `mean_range` are the bounds on mean rewards, given or recognised.
+    gap_map : GapMap
+        Segments of contexts in which actions were never, or hardly ever, possible.
+    policy : PolicyAudit or None
+        What the target policy does outside the support.
+    estimate : SupportEstimate or None
+        How the support was estimated.
+    assumptions : Assumptions or None
+        Of the certified errors and upsides.
+    error, rare : float
+        The options of `audit`.
+    notes : tuple of str
     """
 
     rows: int
@@ -289,10 +313,7 @@ class Audit:
 
     @property
     def metrics(self) -> dict[str, float | None]:
-        """Every number by its name, flat; None where the log cannot tell, a policy's only where one was given.
-
-        The least or largest of numbers among which one is NaN is NaN (NumPy's), not whichever came first.
-        """
+        """The numbers that a gate can test, by name; None where unknown, those of a policy only if one was given."""
         rows = self.counts.values()
         errors = [a.certified_error for a in self.per_action if a.certified_error is not None]
         rare = [a.rare for a in self.per_action if a.rare is not None]
@@ -335,6 +356,7 @@ class Audit:
         return numbers
 
     def to_dict(self) -> dict[str, object]:
+        """Return the audit as plain values for JSON."""
         overlap, estimate, policy = self.overlap, self.estimate, self.policy
         return {
             "recommendation": self.recommendation,
@@ -363,6 +385,7 @@ class Audit:
 
     @property
     def recommendation(self) -> str:
+        """What to do next about the log, in a sentence or two."""
         return text.recommendation(self)
 
     @property
@@ -371,10 +394,7 @@ class Audit:
         return text.headline(self)
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The actions as a pandas frame, a row each in the log's order: `action`, and what `ActionAudit` says of it.
-
-        `rows`, `share`, `supported`, `zero`, `ineligible`, `rare`, `undecided`, `implied`, `certified_error`, `certified`.
-        """
+        """Return a pandas frame with a row for each action: its label as `action`, and the fields of `ActionAudit`."""
         found = notebook.records([asdict(action) for action in self.per_action])
         return notebook.frame({"action": found.pop("name"), **found})
 
@@ -408,13 +428,45 @@ def audit(
     radius_scale: float = 1.0,
     seed: int = 0,
 ) -> Audit:
-    """AuditPass a log over: what was tried how often, what could not have been, where, and what it may be worth.
+    """Audit a log: how often each action was tried, what could not have been tried, where, and what it may be worth.
 
-    `error` is the ε of the certified set, `rare` the propensity below which an action counts as rare, and
-    `confidence` that of the limits behind an estimated support. `policy` is a target: an object with
-    probabilities(X), or an array (n, K). `reward_range` bounds mean rewards; without it 0/1 rewards are recognised. `gaps` is the number of gaps
-    listed. `noise` and the bounds are estimated where not given; `radius_scale` below 1 narrows the
-    optimistic values that rank the gaps, never the certified errors.
+    Parameters
+    ----------
+    log : Log or Scan
+        The logged rows.
+    policy : Policy or ndarray of shape (n, K), optional
+        A target policy, whose mass outside the support is reported.
+    error : float
+        ε of the certified set: the largest certified error of an action's parameters.
+    rare : float
+        The propensity below which an action counts as rare.
+    confidence : float
+        Level of the limits behind an estimated support.
+    reward_range : tuple of float, optional
+        Bounds on mean rewards. Without it rewards of 0 and 1 are recognised.
+    gaps : int
+        Number of gaps listed.
+    noise, theta_bound, context_bound : float, optional
+        Assumptions of the certified errors; estimated if not given.
+    ridge, delta : float
+        Ridge of the reward model, and the probability that its confidence sets fail.
+    radius_scale : float
+        Below 1 it narrows the upper bounds that rank the gaps, never the certified errors.
+    seed : int
+        Of samples.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    SettingError
+        If an option is out of range, or the policy does not match the log.
+
+    Examples
+    --------
+    >>> print(sparing.audit(log).recommendation)  # doctest: +SKIP
     """
     positive("error", error)
     validation.fraction("rare", rare)
@@ -545,8 +597,8 @@ CONDITION = re.compile(
 def gate(condition: str) -> Callable[[Mapping[str, float | None]], str | None]:
     """Read a condition that must not hold, METRIC OP NUMBER, such as `unsupported_share>0.2`.
 
-    What is given back says of an audit's metrics why the gate is shut, None where it is open. What is not
-    known never passes.
+    The returned function takes an audit's metrics. It returns why the gate is closed, or None if it is open. An
+    unknown metric closes the gate.
     """
     match = CONDITION.fullmatch(condition)
     if match is None:
@@ -561,7 +613,7 @@ def gate(condition: str) -> Callable[[Mapping[str, float | None]], str | None]:
             raise SettingError(f"unknown metric {metric!r}; known are {', '.join(metrics)}")
         value, what = metrics[metric], f"{metric} {sign} {bound:g}: {metric}"
         if value is None or math.isnan(value):
-            return f"{what} is not known for this log, and what is not known does not pass"
+            return f"{what} is not known for this log, and an unknown metric does not pass"
         return f"{what} is {value:.6g}" if SIGNS[sign](value, bound) else None
 
     return verdict

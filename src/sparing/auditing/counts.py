@@ -67,7 +67,7 @@ def _variance(support: Support) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class SupportCounts:
-    """Rows in which each action is supported, (K,), or rare, (K,) where distributions tell; rows by their set's size, (K + 1,)."""
+    """Rows in which each action is supported, (K,), or rare, (K,) where distributions are known; rows by their set's size, (K + 1,)."""
 
     rows_with: np.ndarray
     rare: np.ndarray | None
@@ -159,7 +159,7 @@ class LogCounts:
 @dataclass(frozen=True, eq=False)
 class SegmentCounts:
     """Of segments, in a log of so many rows: each one's rows (G,), rows of each action in it (G, K), and rows of it in
-    which each action was supported (G, K), None where the log does not say.
+    which each action was supported (G, K), None where the support is unknown.
     """
 
     rows: int
@@ -175,7 +175,7 @@ class SegmentCounts:
 
 
 class SegmentCounter(Statistic[Log, SegmentCounts]):
-    """Counts, segment by segment; `many`: there are many rows, and compiled code counts."""
+    """Counts rows, tries and supported rows of each segment."""
 
     def __init__(self, segments: Sequence[Segment], n_actions: int) -> None:
         self.segments, self.n_actions = tuple(segments), n_actions

@@ -1,4 +1,4 @@
-"""Where the log is blind: the gap map, ranked by what untried actions might be worth."""
+"""The gap map: segments of contexts that the log does not cover, ranked by what untried actions may be worth."""
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -14,23 +14,18 @@ from sparing.log.rows import InMemoryRows
 from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.report.text import counted, join_names, percent
 
-RARELY_SHARE = 0.05
-"""An action that could be taken in no more than this share of a segment's rows is a gap there."""
-
-SMALLEST_SHARE, SMALLEST_ROWS = 0.02, 20
-"""A segment has at least this share of the searched rows, and this many."""
+RARELY_SHARE = 0.05  # an action possible in no more than this share of a segment's rows is a gap there
+SMALLEST_SHARE, SMALLEST_ROWS = 0.02, 20  # of the searched rows, in a segment
 
 COVERAGE_BY_BOXES, CLEARLY_MORE = 0.8, 1.25
 """A half-space is looked for where boxes explain less than this share, and taken where it explains this much more."""
 
-JACCARD_MERGE = 0.8
-"""Two segments that share this part of their joint rows are one."""
+JACCARD_MERGE = 0.8  # two segments that share this part of their joint rows are one
 
 CHANCE = 0.01
-"""A segment counts only where so few hits would come by luck, over all segments tried, less often than this."""
+"""A segment counts only if so few hits occur by chance, over all segments tried, less often than this."""
 
-CANDIDATES = 300
-"""Segments that are compared, the largest first."""
+CANDIDATES = 300  # segments that are compared, the largest first
 
 SHORT_CELLS, SHORT_ROWS = 2**18, 256
 """Multiplications in a product of some rows, at most, and rows of one, at least."""
@@ -262,7 +257,7 @@ def _chance_p_value(hit: np.ndarray, inside: np.ndarray, groups: np.ndarray) -> 
 def _joined(candidates: list[_Candidate], possible: np.ndarray) -> list[_Candidate]:
     """Segments of several actions that are nearly one become one with all of their actions.
 
-    A segment inside another one of the same action says nothing new and goes.
+    A segment inside another one of the same action is dropped.
     """
     kept: list[_Candidate] = []
     for candidate in sorted(candidates, key=lambda candidate: -candidate.inside.sum())[:CANDIDATES]:

@@ -1,4 +1,4 @@
-"""The propensities of the logged actions, and what a target policy does where the log is blind."""
+"""The propensities of the logged actions, and what a target policy does outside the log's support."""
 
 from dataclasses import dataclass
 
@@ -20,12 +20,12 @@ BINS = 30
 
 @dataclass(frozen=True, eq=False)
 class PropensityOverlap:
-    """The propensities of the logged actions; `source` says whether they were logged or estimated.
+    """The propensities of the logged actions; `source` is logged or estimated.
 
     percentile_ratio: P90/P10. effective_sample_size: (Σw)²/Σw² for w = 1/μ, the uniform policy's weights.
     supported_mean: mean of 1/μ, which is the mean number of supported actions, because
     E[1/μ(a|x)] = Σ_a μ(a|x)·1{μ(a|x) > 0}/μ(a|x); supported_error is its standard error. Estimated
-    propensities know nothing of the support, so both are None there. contradiction: mean of 1/μ − the
+    propensities carry no information on the support, so both are None there. contradiction: mean of 1/μ − the
     row's number of supported actions and its standard error, where both are known: 0 but for chance.
     edges (bins + 1,) and histogram (bins,) count rows by propensity; `rows` is how many these are.
     """
@@ -48,7 +48,7 @@ class PropensityOverlap:
 
 
 def overlap(found: Propensities, *, estimated: bool, exact: bool) -> PropensityOverlap:
-    """Describe the propensities of the logged actions; `exact` says that the log names what each row could have taken."""
+    """Describe the propensities of the logged actions; `exact`: the log has the supported actions of each row."""
     low, high = found.low, found.high
     quantiles = _quantiles(found.values, low, high)
     edges = np.geomspace(low, high, BINS + 1) if high > low * (1 + 1e-9) else np.array([low * 0.9, low * 1.1])
@@ -87,7 +87,7 @@ def _contradiction(found: Propensities) -> tuple[float, float] | None:
 
 @dataclass(frozen=True, eq=False)
 class PolicyAudit:
-    """What a target policy does where the log is blind.
+    """What a target policy does outside the log's support.
 
     unsupported_mass: mean over rows of u_i = Σ_{a∈𝓤(x_i,μ)} π(a|x_i), with its quantiles; None where the
     support is unknown. never_logged_mass: the part on actions without a row. bias: limits of the bias of
@@ -123,7 +123,7 @@ class PolicyCounts:
     def of(
         cls, block: Log, first_row: int, *, policy: Policy | np.ndarray, never: np.ndarray
     ) -> "PolicyCounts":
-        """On a block; an array (n, K) has the policy's distribution in each row of the log, `never` (K,) says what was never logged."""
+        """On a block; an array (n, K) has the policy's distribution in each row of the log, `never` (K,) marks actions that were never logged."""
         mass, target = np.zeros((2, block.n_rows))
         known, unlogged = block.support.known, 0.0
         if isinstance(policy, np.ndarray):
@@ -167,7 +167,7 @@ def audit_policy(
 ) -> PolicyAudit:
     """Describe what a policy does on a log of this kind of support, and with these rewards.
 
-    `estimated` says that the propensities are, which then imply nothing.
+    `estimated`: the propensities are estimated, so they imply no unsupported mass.
     """
     low, high = reward_range or (rewards.low, rewards.high)
     mean = None if doing.mass is None else doing.mass[0].mean

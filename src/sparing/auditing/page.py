@@ -13,14 +13,9 @@ from sparing.report.text import counted, percent
 MOST_BARS, LEAST_KNOWN = 30, 12
 """Actions that have a bar each; of more there is one chart, and bars of so many."""
 
-MAP_SEGMENTS, MAP_ACTIONS = 8, 20
-"""Columns and rows of the gap map, at most."""
-
-LETTERS = 60
-"""Letters of a name beside a bar."""
-
-MOST_COLUMNS = 40
-"""Columns of the chart of what rows lack."""
+MAP_SEGMENTS, MAP_ACTIONS = 8, 20  # columns and rows of the gap map
+LETTERS = 60  # of a name next to a bar
+MOST_COLUMNS = 40  # of the chart of missing actions
 
 
 def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log") -> None:
@@ -250,7 +245,7 @@ def _layers(audit: Audit) -> list[tuple[str, str, np.ndarray]]:
 
 
 def _of_rows(audit: Audit) -> Iterator[str]:
-    """What rows lacked, and with which chance they took what they took; a sentence where one number says it all."""
+    """Charts of the actions that rows lacked and of their propensities; a sentence where one number is enough."""
     made = [*_sizes(audit), *_propensities(audit)]
     if made:
         yield html.heading("Rows")

@@ -14,22 +14,12 @@ from sparing.log.features.encoder import Encoder
 SEARCHED_ROWS, SEARCHED_CELLS = 20_000, 4_000_000
 """Rows, and cells of the widest table of them, in which segments are searched, at most."""
 
-DEPTH = 3
-"""Conditions that describe a segment, at most."""
-
-CUTS = 63
-"""Thresholds tried for each feature, at most."""
-
-DIGITS = 3
-"""Significant digits of a threshold, counted from the feature's range, so that words tell it exactly."""
-
-TERMS = 6
-"""Features in the sum that describes a half-space, at most."""
-
+DEPTH = 3  # conditions that describe a segment, at most
+CUTS = 63  # thresholds tried for each feature, at most
+DIGITS = 3  # significant digits of a threshold, counted from the feature's range, so that the text is exact
+TERMS = 6  # features in the sum that describes a half-space, at most
 NEWTON_STEPS = 6
-
-NEGLIGIBLE = 0.05
-"""A term that varies less than this, beside the one that varies most, is left out of the sum."""
+NEGLIGIBLE = 0.05  # a term that varies less than this share of the one that varies most is left out
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What the rows could have taken, and with which propensities, where they do not say: estimated from similar contexts."""
+"""Estimated support and propensities, from similar contexts, for logs that do not have them."""
 
 from dataclasses import dataclass, replace
 
@@ -13,16 +13,13 @@ from sparing.log.rows import AnyLog
 from sparing.model.crossfitting import PropensityFit, fit_propensities, share_limits
 from sparing.report.text import percent
 
-COUNTED_ROWS = 200_000
-"""Other rows on which the tries in a segment are counted, at most."""
-
-PAIRED_CELLS = 2_000_000
-"""(row, action) pairs of recurring contexts on which agreement is looked at, at most."""
+COUNTED_ROWS = 200_000  # other rows on which the tries in a segment are counted, at most
+PAIRED_CELLS = 2_000_000  # (row, action) pairs of recurring contexts whose agreement is measured, at most
 
 
 @dataclass(frozen=True, eq=False)
 class SupportEstimate:
-    """How the support was estimated, and what remains open.
+    """How the support was estimated, and which pairs are undecided.
 
     bar: an action is estimated unsupported where the upper limit of its share is below it, and supported
     where the lower limit is not. unsupported and undecided (K,): share of rows in which each action is
@@ -62,7 +59,7 @@ class SupportEstimate:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader must know of the estimate, in sentences."""
+        """The estimate's assumptions and limits, in sentences."""
         lines = [
             "The support is estimated: an action counts as unsupported where the upper "
             f"{self.confidence:.0%} limit (Clopper–Pearson, for each pair by itself) of its share among similar "
@@ -110,11 +107,39 @@ def estimate_support(
     folds: int = 5,
     seed: int = 0,
 ) -> tuple[Log, SupportEstimate]:
-    """A log with estimated support, and estimated propensities where none were logged; and the estimate.
+    """Estimate the support of a log from similar contexts, and the propensities if none were logged.
 
-    One half of the contexts finds segments, by a shallow tree for each action on whether it was tried;
-    the other half counts the tries in them, so that the counts are not chosen by their luck. A logged
-    action is always supported in its own row.
+    One half of the contexts finds segments, by a shallow tree for each action on whether it was tried. The other
+    half counts the tries in them, so that the counts are unbiased. A logged action is always supported in its row.
+
+    Parameters
+    ----------
+    log : Log
+        A log in memory whose support is unknown.
+    rare : float
+        An action whose share of a segment is surely below this is unsupported there; at most 0.5/K.
+    confidence : float
+        Level of the limits on these shares.
+    folds : int
+        Folds of contexts in which propensities are fitted.
+    seed : int
+        Of the halves and folds.
+
+    Returns
+    -------
+    log : Log
+        The log with estimated support and propensities.
+    estimate : SupportEstimate
+        How it was estimated, and what is undecided.
+
+    Raises
+    ------
+    LogError
+        If the log is scanned, its support is known, or it has too few rows.
+
+    Examples
+    --------
+    >>> log, estimate = sparing.estimate_support(log)  # doctest: +SKIP
     """
     if not isinstance(log, Log):
         raise LogError(

@@ -14,16 +14,10 @@ if TYPE_CHECKING:
     from sparing.log.sketches import DistinctSketch
 
 
-SURE = 4.0
-"""Standard errors beyond which a difference is not chance."""
-
-ROUNDING = 1e-6
-"""A difference this small is rounding, whatever its standard error."""
-
+SURE = 4.0  # standard errors beyond which a difference is not chance
+ROUNDING = 1e-6  # a difference this small is rounding
 SHOWN_GAPS = 3
-
-MOST_ACTIONS = 40
-"""Actions in a table; those the log knows least come first."""
+MOST_ACTIONS = 40  # in a table, the least logged first
 
 COLUMNS = {
     "zero": " Zero: share of rows that gave it probability 0.",
@@ -31,7 +25,7 @@ COLUMNS = {
     "undecided": "",
     "implied": " Implied: supported share by the logged propensities, the mean of 1/propensity over its rows.",
 }
-"""Columns that the table of actions has where the log tells them, and what they mean."""
+"""Optional columns of the table of actions, and what they mean."""
 
 
 def headline(audit: "Audit") -> str:
@@ -65,7 +59,7 @@ def finding(audit: "Audit") -> str:
     if audit.support == "exact":
         return "Every action could have been logged in every row."
     return (
-        "The log does not say which actions a row could have taken. No blind spot was found, but in such a log "
+        "The log does not say which actions a row could have taken. No gap was found, but in such a log "
         "there may be some that cannot be found."
     )
 
@@ -85,7 +79,7 @@ def summary(audit: "Audit") -> Iterator[str]:
 
 
 def facts(audit: "Audit") -> dict[str, str]:
-    """What the audit says of the log's size, counts, support, propensities and rewards, each in a few words."""
+    """The log's size, counts, support, propensities and rewards, each in a few words."""
     rows, never, rewards = audit.counts.values(), audit.never_logged, "none logged"
     fall = "no elbow: they fall nowhere fast"
     if audit.elbow:
@@ -216,7 +210,7 @@ def further_notes(
     gaps: "GapMap",
     contexts: "DistinctSketch | None",
 ) -> Iterator[str]:
-    """What a reader must know of the propensities, of the gap map and of the contexts of a log of so many rows."""
+    """Notes on the propensities, the gap map and the contexts of a log of so many rows."""
     mean, error = (overlap and overlap.contradiction) or (0.0, 0.0)
     if sets is not None and abs(mean) > SURE * error + ROUNDING * len(sets.rows_with):
         why = "Some propensities are too small, or the support is too narrow."
@@ -242,8 +236,8 @@ def sampled_note(some: int, rows: int, *, propensities: bool) -> str:
     """That the support, and with it the propensities, rest on a part of the rows."""
     what = "support and the propensities were" if propensities else "support was"
     return (
-        f"The {what} estimated on a random {some:,} of {rows:,} rows; what is said of them, in shares, sizes and "
-        "quantiles, is of those rows."
+        f"The {what} estimated on a random {some:,} of {rows:,} rows; shares, sizes and quantiles that "
+        "rest on it are of those rows."
     )
 
 
@@ -316,19 +310,15 @@ COMMANDS = (
 )
 PLAN = f"How many rewards to ask for: {COMMANDS[0]}"
 LEARN = f"Learn from the log and go: {COMMANDS[1]}"
-"""What comes next."""
 
-BRIEFLY = 4
-"""Names listed before the rest is left out."""
-
-WIDTH = 80
-"""Columns of a terminal."""
+BRIEFLY = 4  # names listed before the rest is left out
+WIDTH = 80  # columns of a terminal
 
 
 def recommendation(audit: "Audit") -> str:
-    """What to do about the log, first of all: in a sentence or two, from what the audit knows.
+    """What to do next about the log, in a sentence or two.
 
-    How many rewards it takes to learn what is missing depends on their price: `sparing plan` tells.
+    How many rewards it takes to learn what is missing depends on their price; `sparing plan` computes it.
     """
     if not audit.rows:
         return "The log has no rows: log some decisions first."
@@ -427,7 +417,7 @@ def recommendation_basis(audit: "Audit") -> str:
         sure = (
             f"with probability {1 - audit.assumptions.delta:.0%} if rewards are linear and bounded as assumed"
         )
-    return f"{text} “At most” is in the reward's unit and holds {sure}; what to expect is less, and sparing plan tells it."
+    return f"{text} “At most” is in the reward's unit and holds {sure}; the expected value is less; sparing plan computes it."
 
 
 def lines(audit: "Audit") -> list[str]:

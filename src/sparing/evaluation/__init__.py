@@ -1,4 +1,4 @@
-"""What a policy would have earned: nine estimators, four intervals, and the part no log can tell."""
+"""Off-policy evaluation: nine estimators, four intervals, and bounds on the part that the log does not support."""
 
 from sparing.evaluation.evaluate import evaluate
 from sparing.evaluation.result import Estimate, Evaluation

@@ -27,13 +27,13 @@ class EstimatorTerms:
     weights, unclipped : ndarray
         The weights, and those before clipping.
     deficit : ndarray
-        What the weights of a row are short of, 1 − u_i − w_i, on average 0.
+        The weight deficit of a row, 1 − u_i − w_i; its expectation is 0.
     imputed : bool
-        Whether what the weights are short of counts with the model or the mean, not with 0.
+        Whether the deficit counts with the model's value or the mean, not with 0.
     ends : tuple of Terms
         Of the ends of the value's own interval, where it must reach further.
     check : EstimatorTerms
-        Of an estimate which must lie in the interval too.
+        Of another estimate that the interval must contain.
     model : bool
         Whether a reward model enters.
     fit : tuple of float
@@ -84,7 +84,7 @@ def ips(of: RowQuantities) -> EstimatorTerms:
 def mlips(of: RowQuantities) -> EstimatorTerms:
     """IPS with a fitted propensity, even where the logged one is known; the support is the log's.
 
-    Fitted propensities do not tell the support: where that is unknown, so is what is missing.
+    Fitted propensities do not define a support. Where it is unknown, so is the missing mass.
     """
     weights = of.fitted_weights
     parts = EstimatorTerms(Terms(weights * of.log.rewards), None, None, None, weights, imputed=False)

@@ -30,19 +30,15 @@ from sparing.policies.pi_plus import clip_number
 from sparing.policies.policy import ConstantPolicy, Policy, UniformPolicy
 from sparing.validation import fraction, one_of
 
-FLAG_MASS = 0.05
-"""A policy with more mass than this outside the support is flagged."""
-
-FULL_MASS = 1 - 1e-9
-"""A share of the policy that is all of it, but for rounding."""
-
-REPORTED_DEFICIT = 0.005
-"""A larger share of the policy that the weights miss beyond chance is noted."""
+FLAG_MASS = 0.05  # unsupported mass from which a policy is flagged
+FULL_MASS = 1 - 1e-9  # all of a policy, up to rounding
+REPORTED_DEFICIT = 0.005  # weight deficit beyond chance that is noted
 
 TRAINING_ROWS = ("refuse", "allow")
-"""What to do with rows that the policy was trained on: use those held out or refuse, or use all and mark the estimates."""
 
-UNKNOWN_ROWS = "it cannot be told whether these rows taught the policy; if they did, the estimate is too high"
+UNKNOWN_ROWS = (
+    "it is unknown whether the policy was trained on these rows; if it was, the estimate is too high"
+)
 
 
 def evaluate(
@@ -118,7 +114,7 @@ def evaluate(
     Raises
     ------
     SettingError
-        If an option is not allowed, the policy is not one, or its training rows cannot be told from the log's.
+        If an option is not allowed, the policy is not one, or the log contains its training rows and none were held out.
 
     Examples
     --------
@@ -128,7 +124,12 @@ def evaluate(
         warnings.warn("taught= is deprecated; use training_rows=", DeprecationWarning, stacklevel=2)
         training_rows = taught
     _check(log, policy, interval, band)
-    _check_settings(training_rows, confidence, flag_mass, reward_model, clip)
+    one_of("training_rows", training_rows, TRAINING_ROWS)
+    fraction("confidence", confidence)
+    fraction("flag_mass", flag_mass, zero=True, one=True)
+    one_of("reward_model", reward_model, ("linear", "boosted"))
+    if clip != "percentile-ratio":
+        clip_number(clip)
     chosen = _methods(methods)
     rows = as_rows(log)
     given = evaluation_rows(rows, policy, training_rows)
@@ -168,7 +169,7 @@ class EvaluationRows:
 
 
 def evaluation_rows(rows: Rows, policy: Policy | np.ndarray, training_rows: str) -> EvaluationRows:
-    """All rows where the policy was trained on none of them, those held out where it was on some, else none: an error."""
+    """All rows if the policy was trained on none of them, else the rows held out; an error if none were."""
     known: TrainingFingerprint | None = getattr(policy, "trained_on", None)
     if known is None:
         untrained = isinstance(policy, UniformPolicy | ConstantPolicy)
@@ -179,26 +180,28 @@ def evaluation_rows(rows: Rows, policy: Policy | np.ndarray, training_rows: str)
     if training_rows == "allow":
         sure = overlap == "some"
         return EvaluationRows(
-            rows, ("these rows taught the policy" if sure else UNKNOWN_ROWS,), in_sample=sure
+            rows, ("the policy was trained on these rows" if sure else UNKNOWN_ROWS,), in_sample=sure
         )
     held, reason = _held_out(rows, known)
     if held is not None:
-        note = f"judged on the {held.n_rows:,} of {rows.n_rows:,} rows that were held out when it was learnt"
+        note = (
+            f"evaluated on the {held.n_rows:,} of {rows.n_rows:,} rows that were held out when it was learnt"
+        )
         return EvaluationRows(held, (note,), held_out=True)
     if overlap == "unclear":
         return EvaluationRows(rows, (UNKNOWN_ROWS,))
     raise SettingError(
-        f"rows of this log are among the {known.rows:,} that taught the policy ({reason}): on them it looks "
+        f"rows of this log are among the {known.rows:,} that the policy was trained on ({reason}): on them it looks "
         "better than it is. Learn it again with a part held out (holdout=0.3), or evaluate it on another log; "
         "training_rows='allow' evaluates all the same, and marks every estimate as in-sample"
     )
 
 
 def _held_out(rows: Rows, known: TrainingFingerprint) -> tuple[Rows | None, str]:
-    """The rows held out; None where there are none, or where it cannot be told which they were, and why."""
+    """The rows held out; None and the reason where there are none, or where they cannot be identified."""
     log: AnyLog = rows
     if isinstance(rows, InMemoryRows) and known.split is not None and known.split.by == "row":
-        log = rows.log  # single rows are told apart by all of them
+        log = rows.log  # equal rows are numbered over the whole log
     try:
         held = as_rows(known.held_out(log))
     except SettingError as error:
@@ -294,7 +297,7 @@ def _draft(
     flag_mass: float,
 ) -> EstimateDraft:
     if not np.isfinite(found.plain.value):
-        raise SettingError("the policy never agrees with a logged action, so there is nothing to weigh")
+        raise SettingError("the policy never agrees with a logged action, so no row has a weight")
     sample = _sample(found, data, limits.confidence)
     mass = None if found.missing is None else float(np.clip(found.missing, 0, 1))
     samples = [sample]
@@ -320,7 +323,7 @@ def _draft(
         refused=bool(refusal),
         unknown=bool(refusal) and not min(each.effective for each in samples),
         in_sample=given.in_sample,
-        notes=(*given.notes, *found.notes, *_notes(found, data, sample, refusal)),
+        notes=(*given.notes, *found.parts.notes, *_notes(found, data, sample, refusal)),
     )
     own, ends = limits.add(found.plain), found.ends
     plain = (own, own) if ends is None else (limits.add(ends[0]), limits.add(ends[1]))
@@ -336,17 +339,17 @@ def _draft(
 
 
 def _sample(found: EstimatorSummary, data: EvaluationData, confidence: float) -> EffectiveSample:
-    """The rows behind an estimate; the error of a fit that folds tell has as much freedom as they leave.
+    """The rows behind an estimate; the error of a fit has as many degrees of freedom as there are folds, less one.
 
-    None is behind a policy that plays only what has no row, whatever a model makes of it.
+    There are none behind a policy that plays only actions without rows, even if a model predicts their rewards.
     """
     effective = found.effective if data.unlogged_mass < FULL_MASS else 0.0
-    expected = EXPECTED_OF_FEW if effective < FEW_ROWS and not found.model else EXPECTED
+    expected = EXPECTED_OF_FEW if effective < FEW_ROWS and not found.parts.model else EXPECTED
     unseen = 0.0 if found.deficit is None else found.deficit.beyond_chance(expected)
-    error, lift = found.fit
+    error, lift = found.parts.fit
     error *= float(stdtrit(data.n_folds - 1, (1 + confidence) / 2))
-    assumed = 0.0 if data.range_known or found.model else _assumed(found, unseen)
-    return EffectiveSample(effective, unseen, found.imputed, error, lift, assumed)
+    assumed = 0.0 if data.range_known or found.parts.model else _assumed(found, unseen)
+    return EffectiveSample(effective, unseen, found.parts.imputed, error, lift, assumed)
 
 
 def _assumed(found: EstimatorSummary, unseen: float) -> float:
@@ -374,10 +377,10 @@ def _notes(
     if data.unlogged_mass > 0 and data.header.support.known:
         yield (
             f"{data.unlogged_mass:.1%} of the policy's mass is on actions that could have been logged but have no row: "
-            "no estimate here knows their rewards, and no interval counts them"
+            "no estimate here includes their rewards, and no interval counts them"
         )
     elif data.unlogged_mass > 0:
-        yield f"{data.unlogged_mass:.1%} of the policy's mass is on actions that have no row: no estimate here knows their rewards"
+        yield f"{data.unlogged_mass:.1%} of the policy's mass is on actions that have no row: no estimate here includes their rewards"
     if refusal:
         yield f"no interval: {refusal}"
     if sample.fit_error > 0:
@@ -388,9 +391,9 @@ def _notes(
             f"the weights add up to {more} than they ought to, by {abs(sample.unseen):.1%} of the policy beyond chance: that part counts "
             "as unseen in the interval"
         )
-    if found.model and data.boosted_rows is not None:
+    if found.parts.model and data.boosted_rows is not None:
         yield f"the boosted reward model was trained on a sample of {data.boosted_rows:,} rows"
-    if found.model:
+    if found.parts.model:
         yield from data.linear_notes
 
 
@@ -408,17 +411,6 @@ def _check(log: AnyLog, policy: Policy | np.ndarray, interval: str, band: str) -
     one_of("band", band, ("range", "model"))
     if interval == "bernstein" and band == "model":
         raise SettingError("interval='bernstein' needs bounds that are sure; use band='range'")
-
-
-def _check_settings(
-    training_rows: str, confidence: float, flag_mass: float, reward_model: str, clip: float | str
-) -> None:
-    one_of("training_rows", training_rows, TRAINING_ROWS)
-    fraction("confidence", confidence)
-    fraction("flag_mass", flag_mass, zero=True, one=True)
-    one_of("reward_model", reward_model, ("linear", "boosted"))
-    if clip != "percentile-ratio":
-        clip_number(clip)
 
 
 def _methods(given: Sequence[str] | None) -> tuple[str, ...]:

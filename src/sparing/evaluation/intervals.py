@@ -30,7 +30,7 @@ MOST_ASSUMED = 0.5
 """The share of a policy that may count with a range which was assumed from the rewards of another policy."""
 
 FLAT = 1e-9
-"""Limits closer than this share of the reward range say only that nothing varied."""
+"""Limits closer than this share of the reward range mean that nothing varied."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,9 +255,9 @@ class EffectiveSample:
     def refusal(self) -> str:
         """Why there can be no interval; empty where there can."""
         if not self.effective:
-            return "the policy never plays what was logged, so that nothing can be told of what it earns"
+            return "the policy never plays what was logged, so the log has no data on what it earns"
         if self.effective < MIN_ROWS:
-            return f"fewer than {MIN_ROWS} effective rows, too few to tell how far off the value may be"
+            return f"fewer than {MIN_ROWS} effective rows, too few to estimate the error of the value"
         if self.assumed > MOST_ASSUMED:
             return (
                 f"{self.assumed:.0%} of the policy would count with the range of the rewards seen, which are not the policy's. Give the "
@@ -268,7 +268,7 @@ class EffectiveSample:
 
 @dataclass(frozen=True)
 class WeightDeficit:
-    """What weights are short of, 1 − u_i − w_i, over the rows: its mean, whose expectation is 0, and the standard error."""
+    """Mean over the rows of the weight deficit 1 − u_i − w_i, whose expectation is 0, and its standard error."""
 
     mean: float
     error: float

@@ -1,7 +1,7 @@
 """The passes of `evaluate` over a log's blocks, the same for a log in memory and for one that is scanned.
 
-The first pass sums what is of all rows, the second the estimators' terms, the third their deviations from the means. No pass
-keeps a number for each row, but for a sample; quantities of a log in memory are kept between passes where they fit.
+The first pass computes totals, the second sums the estimators' terms, the third their deviations from the means. No pass
+keeps a number for each row, except a sample; quantities of a log in memory are kept between passes where they fit.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -50,14 +50,11 @@ MODELLED = ("dm", "dr", "sndr", "cab")
 """Methods in which the reward model of all rows enters."""
 
 SAMPLE_ROWS, SAMPLE_CELLS = 2**18, 2**25
-"""Of the sample, to which propensities and boosted rewards are fitted and in which linearity is tested: rows, and numbers a
-table, at most; all rows where there are no more."""
+"""Rows, and numbers a table, at most, of the sample for propensities, boosted rewards and the test of linearity."""
 
-CLIP_SHARES = np.array([0.1, 0.9])
-"""`percentile-ratio` is the ratio of these quantiles of the logged propensities."""
+CLIP_SHARES = np.array([0.1, 0.9])  # quantiles whose ratio is `percentile-ratio`
 
-COLUMNS_KEPT = 8
-"""About as many numbers a row as the terms of one method."""
+COLUMNS_KEPT = 8  # numbers a row in the terms of one method, about
 
 PASSES = 3
 
@@ -96,7 +93,7 @@ class PolicyTotals:
         Σ π(a|x_i) over rows that support a, or of all where that is unknown; only of actions that are not in the block.
     missing : float
         Σ of the mass outside the support, or of 1 − w_i where that is unknown.
-    propensities : Values
+    propensities : QuantileSketch
         The logged propensities.
     feature_sums : tuple of ndarray of shape (K, d)
         Σ_i π(a|x_i)·x_i of all pairs, and of supported pairs where the support is known.
@@ -212,7 +209,7 @@ class FirstPass:
     def global_quantities(
         self, reward_range: tuple[float, float], progress: Callable[[int, int], None]
     ) -> GlobalQuantities:
-        """What every block must know; `progress` is called after each fold of fitted propensities."""
+        """The quantities of all rows that every block needs; `progress` is called after each fold of fitted propensities."""
         settings, totals = self.blocks.shared.settings, self.totals
         methods, boosted = set(settings.methods), settings.reward_model == "boosted"
         missing = totals.missing / totals.rows
@@ -490,15 +487,13 @@ class SumTerms(Statistic[Log, MethodSums]):
         return self.merge(state, found)
 
     def merge(self, one: MethodSums, other: MethodSums) -> MethodSums:
-        both = MethodSums()
-        for method in self.methods:
-            known = [state[method] for state in (one, other) if method in state]
-            error = next((each for each in known if isinstance(each, SparingError)), None)
-            sums = [each for each in known if isinstance(each, EstimatorSums)]
-            if error is not None:
-                both[method] = error
-            elif sums:
-                both[method] = sums[0] if len(sums) == 1 else sums[0] + sums[1]
+        both = dict(one)
+        for method, sums in other.items():
+            known = both.get(method)
+            if isinstance(known, EstimatorSums) and isinstance(sums, EstimatorSums):
+                both[method] = known + sums
+            elif not isinstance(known, SparingError):
+                both[method] = sums
         return both
 
 
@@ -549,9 +544,9 @@ class SumDeviations(Statistic[Log, DeviationSums]):
 
 @dataclass(frozen=True, eq=False)
 class EstimatorSummary:
-    """What an estimator's terms are over all rows: the statistics, the means of the masses, the effective sample size.
+    """An estimator over all rows: its statistics, the means of the masses, the effective sample size.
 
-    `unclipped` is the effective sample size of the weights before clipping, and their deficit.
+    `unclipped` is the effective sample size of the weights before clipping, and their deficit; `parts` has no rows.
     """
 
     plain: TermSummary
@@ -564,10 +559,7 @@ class EstimatorSummary:
     unclipped: tuple[float, WeightDeficit] | None
     deficit: WeightDeficit | None
     check: "EstimatorSummary | None"
-    notes: tuple[str, ...]
-    imputed: bool
-    model: bool
-    fit: tuple[float, float]
+    parts: EstimatorTerms
 
     @classmethod
     def of(
@@ -614,22 +606,19 @@ class EstimatorSummary:
             None
             if parts.check is None
             else cls.of(sums, deviations, columns, parts.check, f"{prefix}check "),
-            parts.notes,
-            parts.imputed,
-            parts.model,
-            parts.fit,
+            parts,
         )
 
 
 class EvaluationData:
-    """A log and a policy as estimates are made of them.
+    """The three passes over a log, and their results.
 
     Parameters
     ----------
     rows : Rows
         The rows that the policy is evaluated on.
-    rewards : Rewards or None
-        Of more rows, which bound rewards; None where those of `rows` do.
+    rewards : RewardSummary or None
+        Of a larger set of rows that bounds the rewards; None to use `rows`.
     """
 
     def __init__(
@@ -689,7 +678,7 @@ class EvaluationData:
         return sample.n_rows
 
     def summary(self, method: str) -> EstimatorSummary:
-        """What a method's terms are over all rows; raises why it cannot be used."""
+        """A method's summary over all rows; raises why it cannot be used."""
         sums = value_or_raise(self._sums[method])
         deviations = {name: found for (of, name), found in self._deviations.powers.items() if of == method}
         return EstimatorSummary.of(sums, deviations, self._columns.get(method, {}))

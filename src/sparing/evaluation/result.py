@@ -1,4 +1,4 @@
-"""What `evaluate` answers: an estimate for each method, and words for them all."""
+"""The result of `evaluate`: an estimate for each method, and its text."""
 
 import warnings
 from collections.abc import Iterator
@@ -19,16 +19,36 @@ SMALLEST_SHOWN = 0.0005
 
 @dataclass(frozen=True)
 class Estimate:
-    """One estimator's answer for one policy.
+    """One estimator's result for one policy; values are in units of the reward.
 
-    low, high: the interval that believes the value is all there is to know. support_low, support_high:
-    the interval that holds whatever the actions outside the log's support are worth (None where the
-    support is not known well enough). unsupported_mass is the policy's mean mass there, `flagged` says
-    that it is too large for the value to be taken at face value. clipped_mass is what clipping takes away
-    beyond it; the support-aware interval counts it too. few_rows: fewer than 30 effective rows. refused: there is no interval, for a reason
-    that `notes` name (fewer than 10 effective rows, or a range of mean rewards that was only assumed): its ends are infinite, or those
-    of the known range. unknown (`untold` in JSON): the policy never plays what was logged, so that the value is what the method makes of
-    nothing, and is not printed. in_sample: the rows taught the policy, so that the value is too high and no interval of it holds.
+    Attributes
+    ----------
+    method : str
+    value : float
+        The estimated mean reward a decision.
+    low, high : float
+        The interval of the value, which ignores unsupported actions.
+    support_low, support_high : float or None
+        The interval that holds for any rewards of unsupported actions; None if the support is not known well enough.
+    unsupported_mass : float or None
+        The policy's mean probability of unsupported actions.
+    clipped_mass : float
+        The further mass that clipping removes; the support-aware interval counts it.
+    effective_sample_size : float
+        (Σw)²/Σw² of the weights.
+    interval : str
+    confidence : float
+    flagged : bool
+        Whether the unsupported mass is too large to use the value alone.
+    few_rows : bool
+        Whether there are fewer than 30 effective rows.
+    refused : bool
+        Whether there is no interval, for a reason in `notes`: its ends are infinite, or those of the known range.
+    unknown : bool
+        Whether the policy never plays a logged action, so that the value means nothing; `untold` in JSON.
+    in_sample : bool
+        Whether the policy was trained on these rows, so that the value is too high and no interval holds.
+    notes : tuple of str
     """
 
     method: str
@@ -56,6 +76,7 @@ class Estimate:
         return self.unknown
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as plain values for JSON."""
         return {{"unknown": "untold"}.get(name, name): value for name, value in asdict(self).items()}
 
     @property
@@ -95,7 +116,7 @@ class Estimate:
         if self.few_rows:
             text += "  ← FEW ROWS"
         if self.in_sample:
-            text += "  ← IN-SAMPLE: these rows taught the policy, so this is too high"
+            text += "  ← IN-SAMPLE: the policy was trained on these rows, so this is too high"
         if self.flagged and self.unsupported_mass is None:
             text += "  ← NOT KNOWN HOW MUCH OF IT THE LOG SUPPORTS: do not use the value alone"
         elif self.flagged:
@@ -105,10 +126,23 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """All estimates of one policy on one log, the methods that could not be used, and why.
+    """All estimates of one policy on one log; ``evaluation["dr"]`` is that of a method.
 
-    rows: those that were used, of rows_given in the log; held_out says that they are those held out when the policy
-    was learnt.
+    Attributes
+    ----------
+    estimates : tuple of Estimate
+    unusable : dict of str
+        The methods that could not be used, and why.
+    rows, rows_given : int
+        Rows that were used, and rows in the log.
+    support : str
+        exact, estimated or unknown.
+    reward_range : tuple of float
+        Bounds on mean rewards; `reward_range_given` and `binary_rewards` are their origin.
+    logged_mean : float
+        Mean reward of the rows that were used.
+    held_out : bool
+        Whether the rows are those held out when the policy was learned.
     """
 
     estimates: tuple[Estimate, ...]
@@ -138,6 +172,7 @@ class Evaluation:
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """The notes of all estimates, each once."""
         return tuple(dict.fromkeys(note for estimate in self.estimates for note in estimate.notes))
 
     @property
@@ -151,6 +186,7 @@ class Evaluation:
 
     @property
     def flagged(self) -> bool:
+        """Whether any estimate is flagged."""
         return any(estimate.flagged for estimate in self.estimates)
 
     @property
@@ -159,10 +195,11 @@ class Evaluation:
         return tuple(_warnings(self))
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the evaluation as plain values for JSON."""
         return asdict(self) | {"estimates": tuple(each.to_dict() for each in self.estimates)}
 
     def to_frame(self) -> "pandas.DataFrame":
-        """The estimates as a pandas frame, a row a method, a column for each field of `Estimate` but its notes."""
+        """Return a pandas frame with a row for each method and a column for each field of `Estimate` but its notes."""
         found = notebook.records([estimate.to_dict() for estimate in self.estimates])
         found.pop("notes", None)
         return notebook.frame(found)
@@ -201,17 +238,17 @@ def _warnings(found: Evaluation) -> Iterator[str]:
     if cut:
         yield f"CLIPPED: weights were clipped, which takes this much of the policy away (^): {', '.join(cut)}."
     if any(estimate.in_sample for estimate in found.estimates):
-        yield "IN-SAMPLE: these rows taught the policy, so every value here is too high."
+        yield "IN-SAMPLE: the policy was trained on these rows, so every value here is too high."
     if not found.flagged:
         return
     mass, unknown = found.unsupported_mass, [e.method for e in found.estimates if e.unsupported_mass is None]
     if mass is not None and mass >= SMALLEST_SHOWN:
         share = f"{mass:.0%}" if mass >= 0.01 else f"{mass:.1%}"
-        yield f"NOT SUPPORTED: {share} of the policy's mass lies where this log cannot tell; use the bounds, not the values (!)."
+        yield f"NOT SUPPORTED: {share} of the policy's mass lies outside this log's support; use the bounds, not the values (!)."
     elif unknown:
         yield (
-            "NOT KNOWN: the log does not say which actions it could have taken, so how much of the policy it cannot "
-            f"see is unknown to {', '.join(unknown)} (!)."
+            "NOT KNOWN: the log does not name the actions that rows could have taken, so how much of the policy is "
+            f"unsupported is unknown to {', '.join(unknown)} (!)."
         )
     else:
         yield "NOT SUPPORTED: the policy plays actions that could have been logged but have no row (!); see the note."

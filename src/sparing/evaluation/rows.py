@@ -15,11 +15,8 @@ from sparing.model.crossfitting import Folds, PropensityFit
 from sparing.model.statistics import Statistics
 from sparing.policies.policy import Policy, policy_blocks
 
-MAX_CACHED_CELLS = 2**25
-"""Numbers that are kept rather than computed again: a quarter of a gigabyte."""
-
-LEAST_PROPENSITY = 1e-6
-"""A fitted propensity that is divided by is at least this."""
+MAX_CACHED_CELLS = 2**25  # numbers that are kept rather than computed again: a quarter of a gigabyte
+LEAST_PROPENSITY = 1e-6  # of fitted propensities, which are divided by
 
 T = TypeVar("T")
 
@@ -52,7 +49,7 @@ DEFAULT_SETTINGS = EvaluationSettings()
 
 @dataclass(frozen=True, eq=False)
 class GlobalQuantities:
-    """What the rows of a block need to know of all rows.
+    """Quantities of all rows that the rows of a block need.
 
     A quantity that could not be computed is an error, which is raised when it is asked for: a method that cannot be used
     must not stop the others.
@@ -94,7 +91,7 @@ def value_or_raise(value: T | SparingError | None) -> T:
 
 @dataclass(eq=False)
 class RowQuantities:
-    """Lazily computed quantities of a policy on a block's rows; all (n,) unless said otherwise.
+    """Lazily computed quantities of a policy on a block's rows; all (n,) unless stated otherwise.
 
     `first_row` is the number of the block's first row in the log; a policy that is a table has a row for each of the log's.
     """
@@ -352,7 +349,7 @@ class BlockQuantities:
         return found
 
     def release(self, of: RowQuantities) -> None:
-        """Say that a pass is done with a block."""
+        """End a pass's use of a block."""
         if self._kept is None:
             of.clear()
 

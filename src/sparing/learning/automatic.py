@@ -37,14 +37,9 @@ from sparing.policies.policy import (
 from sparing.policies.support import KnownSupport
 from sparing.validation import integer
 
-STRENGTHS = (1e-4, 1e-3, 1e-5)
-"""L2 regularisation relative to weights of mean 1."""
-
-BEYOND_CHANCE = 3.0
-"""Standard errors by which an informative logger beats the mean of its supported actions."""
-
-ON_SUPPORT = " on the support"
-"""Suffix of a method's name when its policy is restricted to the support."""
+STRENGTHS = (1e-4, 1e-3, 1e-5)  # L2 regularisation relative to weights of mean 1
+BEYOND_CHANCE = 3.0  # standard errors by which an informative logger beats the mean of its supported actions
+ON_SUPPORT = " on the support"  # suffix of a method's name when its policy is restricted to the support
 
 CANDIDATES = ("greedy", "pessimistic", "caipwl", "opr-dlm", "ipw-logistic", "boosted", "stacked")
 """The methods that are compared; equal limits go to the earlier one."""
@@ -302,9 +297,9 @@ def _candidate_notes(
     notes = [f"{order[0]} of {count}, by the lower limit on held-out contexts: {listed}"]
     if len(votes) > 1:
         shares = ", ".join(f"{name} {vote:.2g}" for name, vote in votes.items())
-        notes.append(f"the log cannot tell it from some of the others, so they vote: {shares}")
+        notes.append(f"the log does not separate it from some of the others, so they vote: {shares}")
     if log.support.known and not log.support.mask()[:, log.counts > 0].all():
-        how = "the reward model says" if trial.trusted else "the least of what it does there"
+        how = "the reward model predicts" if trial.trusted else "the least of what it does there"
         notes.append(f"what the logger never does in a context counted as {how}")
     if not limits[order[0]] > logged:
         notes.append(f"that does not show it to be better than the logging policy, which earned {logged:.4g}")

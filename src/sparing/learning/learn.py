@@ -35,11 +35,8 @@ from sparing.validation import integer, number, one_of
 BASELINES = (0.0, -0.7, 0.7)
 """k of policy restriction, in deviations of the reward; below 0 pulls mass onto the logged actions."""
 
-STRENGTHS = (0.0001, 0.001, 0.00001, 0.01)
-"""L2 regularisation, in deviations of the reward."""
-
-PENALTIES = (0.0, 1.0)
-"""λ of POEM and Norm-POEM: how many standard errors are subtracted."""
+STRENGTHS = (0.0001, 0.001, 0.00001, 0.01)  # L2 regularisation, in deviations of the reward
+PENALTIES = (0.0, 1.0)  # λ of POEM and Norm-POEM: how many standard errors are subtracted
 
 WIDTHS = (1.0, 0.5, 3.0)
 """ε of OPR-DLM at the first step, in units of sqrt(η·mean ‖x‖²/deviation of the reward): only ε²/η times the cost,
@@ -403,8 +400,8 @@ def _training_rows(log: AnyLog, holdout: float, seed: int, *, by_passes: bool) -
     split, held = Split.of(log, holdout, seed)
     if not 2 <= held <= log.n_rows - 2:
         raise SettingError(
-            f"holdout={holdout} would hold {held} of {log.n_rows} rows out, too few to judge by or to learn from. Pass "
-            "another share, another seed, or 0 to learn from all rows, and judge the policy on another log"
+            f"holdout={holdout} would hold {held} of {log.n_rows} rows out, too few to evaluate on or to learn from. Pass "
+            "another share, another seed, or 0 to learn from all rows, and evaluate the policy on another log"
         )
     if isinstance(log, Log) and not by_passes:
         return as_rows(log.take(~split.held_out(log))), split

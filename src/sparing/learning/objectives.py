@@ -81,7 +81,7 @@ def extrapolated(log: Log, fitted: np.ndarray, unsupported: np.ndarray) -> Objec
 
 
 def scored(scores: np.ndarray) -> Objective:
-    """mean Σ_a π(a|x_i)·score_i(a): what any completed reward (n, K) says of a policy."""
+    """mean Σ_a π(a|x_i)·score_i(a), for completed rewards (n, K)."""
     slope = scores / max(len(scores), 1)
     return lambda table: (float(np.einsum("nk,nk->", table, slope)), slope)
 

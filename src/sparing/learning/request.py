@@ -16,13 +16,8 @@ from sparing.validation import integer
 from sparing.validation import reward_range as known_range
 
 WITHOUT_PROPENSITIES = ("greedy", "pessimistic", "boosted", "stacked", "auto")
-"""Methods that never divide by a propensity."""
-
-FOLDS = 3
-"""Folds of contexts by which hyper-parameters are chosen and reward models cross-fitted."""
-
-REL_TOLERANCE = 1e-12
-"""A deviation below this share of the largest reward is rounding."""
+FOLDS = 3  # of contexts, by which hyper-parameters are chosen and reward models cross-fitted
+REL_TOLERANCE = 1e-12  # a deviation below this share of the largest reward is rounding
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,19 +24,11 @@ from sparing.policies.policy import Policy
 Hyperparameters = dict[str, float]
 FitFunction = Callable[[TrainingData, Hyperparameters], Policy]
 
-CONFIDENCE = 0.95
-"""Of the interval by whose lower end policies are compared."""
-
+CONFIDENCE = 0.95  # of the interval by whose lower end policies are compared
 RIDGES = (1.0, 0.1, 10.0, 100.0)
-
-MAX_CACHED_CELLS = 2**25
-"""Predictions of a log in memory that are kept for another pass, at most."""
-
-PIECE_ROWS = 2048
-"""Rows that are predicted at a time: their parameters stay in the cache."""
-
-SIGNED = ("k", "baseline")
-"""Hyper-parameters that may be negative."""
+MAX_CACHED_CELLS = 2**25  # predictions of a log in memory that are kept for another pass, at most
+PIECE_ROWS = 2048  # rows that are predicted at a time: their parameters stay in the cache
+SIGNED = ("k", "baseline")  # hyper-parameters that may be negative
 
 
 @dataclass(frozen=True, eq=False)

@@ -145,15 +145,15 @@ class TrainingFingerprint:
         if self.split.by == "row" and isinstance(log, Rows):
             if not isinstance(log, InMemoryRows):
                 raise SettingError(
-                    f"single rows were held out when this policy was learnt, and which of {log.n_rows:,} they were can "
-                    "only be told from all at once. Read the log with sparing.read_log(...), if it is that very log"
+                    f"single rows were held out when this policy was learnt, and finding them among {log.n_rows:,} "
+                    "needs all rows at once. Read the log with sparing.read_log(...), if it is that very log"
                 )
             return as_rows(self.held_out(log.log))
         if self.split.by in ("row", "place") and not self._has_training_rows(log):
             order = ", its rows in the same order" if self.split.by == "place" else ""
             raise SettingError(
-                "single rows of another log were held out when this policy was learnt, and which they were can "
-                f"only be told from that very log{order}"
+                "single rows of another log were held out when this policy was learnt, and they can only "
+                f"be found in that very log{order}"
             )
         return _filtered(log, SplitFilter(self.split))
 

@@ -459,8 +459,8 @@ def _probability_function(
     unknown = [name for name in policy.action_names if name not in place]
     if unknown:
         raise SettingError(
-            f"the policy knows action {unknown[0]!r}, the log does not; name every action when the log is "
-            "read (actions=[...]), so that what it never tried is counted"
+            f"the policy has action {unknown[0]!r}, the log does not. Name every action when the log is "
+            "read (actions=[...]), so that actions without rows are counted"
         )
     places = [place[name] for name in policy.action_names]
     encoder: Encoder | None = getattr(policy, "encoder", None)

@@ -190,7 +190,7 @@ def log_support(log: Log, method: str) -> tuple[KnownSupport, str]:
         )
     model = KnownSupport.of(log)
     if len(model.contexts):
-        note = "a context that is not in the log may get what it is likely to support, as the log's own teach"
+        note = "a context that is not in the log may get the actions it is likely to support, as learned from the log's contexts"
         return model.with_learned_lines(log), note
     return model, "all logged contexts support the same actions; new ones are taken to support them too"
 
