@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from research.bench.field import Field
-from research.bench.ours.data import write_table
 from research.bench.measuring import COST, Measurement, Outcome, compared, ratio, shown
+from research.bench.ours.data import write_table
 from research.bench.racing import Entry, race
 from research.bench.setting import BenchmarkSetting
 from sparing.evaluation.intervals import INTERVALS, RESAMPLES

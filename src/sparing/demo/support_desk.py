@@ -289,7 +289,7 @@ def go_live(begun: DeskStart, *, progress: Progress | None = None) -> DeskResult
         stream, learners = _stream(setting, log, seed, setting.rounds), setting.learners(log, seed)
         known = learners[ECONOMICAL].policy().indices(stream.contexts)  # before any call
         no_calls = np.zeros(len(stream), dtype=np.bool_)
-        played = {ALONE: (known, no_calls), TRUTH: (stream.means.argmax(axis=1), unasked)}
+        played = {ALONE: (known, no_calls), TRUTH: (stream.means.argmax(axis=1), no_calls)}
         for done, (name, learner) in enumerate(learners.items(), start=number * len(learners) + 1):
             trace = play(learner, stream)
             played[name] = trace.actions, trace.needs_reward
