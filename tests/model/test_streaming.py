@@ -295,13 +295,6 @@ def test_the_old_name_of_a_summary_warns_and_still_works():
         sparing.summarise(exact_table(0, 5), threads=1.5)
 
 
-def test_other_formats_are_named(tmp_path):
-    path = tmp_path / "log.vw"
-    path.write_text("1:-1:0.5 | a:1 b:2\n2:0:0.5 | a:0.5 b:1\n")
-    with pytest.raises(LogError, match="Convert it to Parquet"):
-        sparing.scan(path).summary()
-
-
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     """What Arrow holds while a file is read is about the same for four times the rows."""
     monkeypatch.setattr(blocks, "BATCH_ROWS", 4096)

@@ -270,7 +270,9 @@ def under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
+# Names of a prior's arrays on disk, and its attributes of another name.
 FIELDS = ("spread", "slope", "flat", "weights", "doubt", "items", "standard")
+ATTRIBUTES = {"doubt": "coefficient_covariance"}
 
 
 def prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndarray]:
@@ -278,7 +280,7 @@ def prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndar
     found = {f"origins/{name}": getattr(origins, name) for name in ("row", "matrix", "pull")}
     if prior is not None:
         q, d = prior.weights.shape
-        found |= {f"prior/{name}": getattr(prior, name) for name in FIELDS}
+        found |= {f"prior/{name}": getattr(prior, ATTRIBUTES.get(name, name)) for name in FIELDS}
         found |= {
             "prior/doubt": prior.coefficient_covariance.reshape(q * d, q * d),
             "prior/blocks": prior.blocks.of,
