@@ -148,5 +148,5 @@ def test_an_unknown_layout_of_scikit_learns_trees_is_told():
     class Other:
         _predictors = ((object(),),)
 
-    with pytest.raises(MissingExtraError, match=r"not known here.*linear method"):
+    with pytest.raises(MissingExtraError, match=r"unknown form.*linear method"):
         boosting._nodes(Other())

@@ -196,7 +196,7 @@ def test_a_mask_is_not_a_list_of_labels():
 def test_a_log_without_any_reward_certifies_nothing():
     """All rewards 0: noise and bounds would be estimated as 0, and an untried action as known."""
     log = sparing.Log.from_arrays(np.ones((90, 1)), np.arange(90) % 2, np.zeros(90), action_names=[0, 1, 2])
-    with pytest.raises(SettingError, match="says nothing about untried actions"):
+    with pytest.raises(SettingError, match="estimated as 0"):
         sparing.certified(log)
     assert sparing.audit(log).assumptions is None
     assert sparing.certified(log, noise=0.5, theta_bound=1.0).decide([1.0]).needs_reward

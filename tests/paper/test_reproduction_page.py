@@ -109,7 +109,7 @@ def test_economical_is_judged_by_all_its_differences(record):
     ]
     cheaper, dearer = sum(high < 0 for *_, high in ends), sum(low > 0 for _, low, _ in ends)
     alone, libraries = glance.economical("beyond", result)
-    assert f"{cheaper} of {len(ends)} cases of routed prompts (dearer in {dearer})" in alone["measured"]
+    assert f"{cheaper} of {len(ends)} cases of routed prompts (worse in {dearer})" in alone["measured"]
     assert alone["verdict"] == libraries["verdict"] == ONLY_WHEN
 
 

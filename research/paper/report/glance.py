@@ -150,7 +150,7 @@ def _with_verdict(source: str, rows: Frame, says: str, numbers: Record) -> Recor
         for kind, there in kinds.items()
     }
     parts = ", ".join(
-        f"{len(surely(there, -1))} of {len(there)} cases {KINDS[kind]} (more costly in {len(surely(there, 1))})"
+        f"{len(surely(there, -1))} of {len(there)} cases {KINDS[kind]} (worse in {len(surely(there, 1))})"
         for kind, there in kinds.items()
     )
     lost = [note for note in numbers["notes"] if note.startswith(LOST)]

@@ -1,4 +1,4 @@
-"""A boosted reward model for each action: fitted by scikit-learn, kept as plain arrays, chosen on held-out contexts."""
+"""Boosted reward models, one per action: fitted by scikit-learn, stored as arrays, tuned on held-out contexts."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -13,26 +13,14 @@ from sparing.log import Log
 from sparing.log.blocks import Blocks
 from sparing.model.crossfitting import Folds, errors_up_to_scale
 
-LEAST_LEAF, MOST_LEAF, SPLITS = 5, 20, 20
-"""A leaf has at least N_a/SPLITS of an action's rows, within these limits."""
-
-ROUNDS = (10, 20, 40, 80, 160)
-"""Trees for each action, to choose from."""
-
-EARLY = 40
-"""Rounds beyond this are tried only where fewer were not better."""
-
+LEAST_LEAF, MOST_LEAF, SPLITS = 5, 20, 20  # a leaf has at least N_a/SPLITS rows, within these limits
+ROUNDS = (10, 20, 40, 80, 160)  # candidate numbers of trees per action
+EARLY = 40  # more rounds are tried only if the largest of these was best
 LEARNING_RATE, MOST_LEAVES = 0.1, 15
-
-FEW_ROWS = 20_000
-"""An action's rows below which more threads only wait for each other."""
-
-SHRINKAGE = 5.0
-"""Rows of average reward that every action's mean is joined by, so that one lucky row does not make an action lead."""
-
-
-MANY_ROWS, PAIRS = 1024, 2**17
-"""From so many rows on, partitioning them tree by tree is faster than following so many (row, tree) pairs at once."""
+FEW_ROWS = 20_000  # mean rows per action up to which one thread is faster
+SHRINKAGE = 5.0  # rows of average reward added to every action, so that a few high rewards do not decide
+PAIRS = 2**17  # (row, tree) pairs per block
+MANY_ROWS = 1024  # from here partitioning the rows tree by tree is faster than following all pairs at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +28,7 @@ class Trees:
     """Sums of regression trees: score_a(x) = base_a + Σ_t value of x's leaf in tree t, over the trees t of action a.
 
     `binary`: scores are log-odds of a reward of 1. An action without rows has the mean score of the others, so that
-    it never leads.
+    it is never the best.
 
     Attributes
     ----------
@@ -76,11 +64,11 @@ class Trees:
                 )
         if not self._paths_end():
             raise SettingError(
-                "the nodes are no trees: every path must go on to a later node and end at a leaf"
+                "the nodes are not trees: every path must lead to later nodes and end at a leaf"
             )
 
     def _paths_end(self) -> bool:
-        # A saved policy is untrusted: nodes that lead to later ones only cannot make a loop, whatever the context.
+        # A saved policy is untrusted: nodes that lead only to later nodes cannot form a loop.
         nodes, inner = np.arange(len(self.right)), self.right > 0
         later = (self.right[inner] > nodes[inner] + 1) & (self.right[inner] < len(nodes))
         known = (self.features[inner] >= 0) & (self.features[inner] < self.n_features)
@@ -124,7 +112,9 @@ class Trees:
     def _leaves(self, x: np.ndarray) -> np.ndarray:
         """The leaf of each context (m, d) in each tree, (T, m), level by level."""
         node = np.repeat(self.roots, len(x))
-        first = np.tile(np.arange(len(x)) * x.shape[1], len(self.roots))  # of each pair's context in flat x
+        first = np.tile(
+            np.arange(len(x)) * x.shape[1], len(self.roots)
+        )  # offset of each pair's context in flat x
         flat, inner = x.ravel(), self.right > 0
         pairs = np.flatnonzero(inner[node])
         while len(pairs):
@@ -135,13 +125,13 @@ class Trees:
         return node.reshape(len(self.roots), len(x))
 
     def rewards(self, contexts: np.ndarray) -> np.ndarray:
-        """r̂(x, a), (n, K): the scores, or the probabilities of a reward of 1 where they are log-odds."""
+        """r̂(x, a), (n, K): the scores, or the probabilities of a reward of 1 if they are log-odds."""
         scores = self.scores(contexts)
         return expit(scores) if self.binary else scores
 
 
 def tree_numbers(owners: np.ndarray) -> np.ndarray:
-    """The number of each tree among those of its action, (T,)."""
+    """Index of each tree among the trees of its action, (T,)."""
     order = np.argsort(owners, kind="stable")
     number = np.empty(len(owners), dtype=np.int64)
     number[order] = np.arange(len(owners)) - np.searchsorted(owners[order], owners[order])
@@ -150,11 +140,11 @@ def tree_numbers(owners: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Boosted:
-    """Trees learnt from all rows, and for each fold of contexts those learnt without it.
+    """Trees fitted to all rows, and for each fold of contexts the trees fitted without it.
 
-    fold_of (n,) is each row's fold. `rounds` was chosen by `loss`: the mean held-out (r − α − β·r̂)² with the best α and
-    β ≥ 0, to which no argmax is sensitive. (Log loss stops far too early for 0/1 rewards: its price is for
-    too sure chances, not for a wrong order.)
+    fold_of (n,) is each row's fold. `rounds` minimises `loss`, the mean held-out (r − α − β·r̂)² with the best α and β ≥ 0,
+    which do not change an argmax. Log loss would stop far too early for 0/1 rewards: it punishes overconfidence, not a
+    wrong order.
     """
 
     trees: Trees
@@ -164,7 +154,7 @@ class Boosted:
     loss: float = np.nan
 
     def held_out(self, contexts: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
-        """r̂(x_i, a) of a log's rows, (rows, K), each by the trees that have not seen its context."""
+        """r̂(x_i, a) of a log's rows, (rows, K), by the trees fitted without each row's context."""
         fold_of = self.fold_of[rows]
         predicted = np.empty((len(fold_of), len(self.trees.base)))
         for fold, trees in enumerate(self.without):
@@ -181,9 +171,9 @@ def boost(
     rounds: Sequence[int] = ROUNDS,
     purpose: str = "a boosted reward model",
 ) -> Boosted:
-    """The boosted reward model of a log: its rounds chosen on held-out contexts, then learnt from all rows.
+    """Fit a boosted reward model: choose the rounds on held-out contexts, then fit all rows.
 
-    `folds` are a number, or those of a longer log of which the rows are a sample.
+    `folds` is a number, or the folds of a longer log of which the rows are a sample.
     """
     if not isinstance(folds, Folds) and log.n_contexts < 2:  # nothing to hold out, and nothing to split
         trees = grow(log, min(rounds), binary=log.binary, seed=seed, purpose=purpose)
@@ -194,7 +184,7 @@ def boost(
     best, most_tried = None, 0
     for batch in ([few for few in rounds if few <= EARLY], [many for many in rounds if many > EARLY]):
         if not batch or (best is not None and best.rounds < most_tried):
-            continue  # more trees were not better before, and are dear to learn
+            continue  # more trees were not better, and take long to fit
         most_tried = max(batch)
         full = [grow(part, most_tried, binary=binary, seed=seed, purpose=purpose) for part in parts]
         for most in sorted(batch):
@@ -207,15 +197,14 @@ def boost(
 
 
 def _with_loss(log: Log, trial: Boosted) -> Boosted:
-    """The same with its loss on held-out contexts."""
     own = trial.held_out(log.contexts)[np.arange(log.n_rows), log.actions]
     return replace(trial, loss=float(errors_up_to_scale(log.rewards, own).mean()))
 
 
 def grow(log: Log, rounds: int, *, binary: bool, seed: int = 0, purpose: str = "boosting") -> Trees:
-    """So many trees for each action that has rows enough for a split; the others have their mean only.
+    """Fit `rounds` trees to each action with enough rows for a split; the others have their mean only.
 
-    Every mean is drawn towards the mean of all rows: (Σr + SHRINKAGE·r̄)/(N_a + SHRINKAGE).
+    Every mean is shrunk towards the mean of all rows: (Σr + SHRINKAGE·r̄)/(N_a + SHRINKAGE).
     """
     sums = np.bincount(log.actions, weights=log.rewards, minlength=log.n_actions)
     overall = (log.rewards.sum() + 0.5) / (log.n_rows + 1) if binary else log.rewards.mean()
@@ -234,7 +223,7 @@ def grow(log: Log, rounds: int, *, binary: bool, seed: int = 0, purpose: str = "
 
 
 def _threads(rows: int, purpose: str) -> AbstractContextManager[Any]:
-    """One thread where an action has few rows: several would wait for each other at every node."""
+    """Use one thread if actions have few rows: threads would wait for each other at every node."""
     if rows > FEW_ROWS:
         return nullcontext()
     control = require("threadpoolctl", extra="learn", purpose=purpose)  # scikit-learn brings it
@@ -244,7 +233,6 @@ def _threads(rows: int, purpose: str) -> AbstractContextManager[Any]:
 def _fitted(
     contexts: np.ndarray, rewards: np.ndarray, leaf: int, rounds: int, binary: bool, seed: int, purpose: str
 ) -> Any:
-    """Scikit-learn's model of one action."""
     ensemble = require("sklearn.ensemble", extra="learn", purpose=purpose)
     kind = ensemble.HistGradientBoostingClassifier if binary else ensemble.HistGradientBoostingRegressor
     model = kind(
@@ -258,12 +246,12 @@ def _fitted(
     return model.fit(contexts, rewards.astype(int) if binary else rewards)
 
 
+# Fields of scikit-learn's nodes; they are private, so another version may not have them.
 NODE = ("value", "feature_idx", "num_threshold", "left", "right", "is_leaf", "is_categorical")
-"""The fields of a node of scikit-learn's that we read: private, so that another version may not have them."""
 
 
 def _nodes(model: Any) -> list[np.ndarray]:
-    """The nodes of each of a fitted model's trees, in the order in which they were grown."""
+    """Return the nodes of each tree of a fitted model."""
     try:
         found = [predictors[0].nodes for predictors in model._predictors]
         whole = all(name in nodes.dtype.names for nodes in found for name in NODE)
@@ -273,14 +261,14 @@ def _nodes(model: Any) -> list[np.ndarray]:
         import sklearn
 
         raise MissingExtraError(
-            f"scikit-learn {sklearn.__version__} keeps its boosted trees in a way that is not known here; "
-            "boosted models were tested with 1.5 to 1.8. Install one of those, or use a linear method"
+            f"scikit-learn {sklearn.__version__} stores its boosted trees in an unknown form; "
+            "boosted models work with 1.5 to 1.8. Install one of those, or use a linear method"
         )
     return found
 
 
 def _joined(forest: list[tuple[int, list[np.ndarray]]], base: np.ndarray, log: Log, binary: bool) -> Trees:
-    """All trees of all actions in one row of nodes, each tree in the order of a walk that goes left first."""
+    """Join the trees of all actions into one array of nodes, each tree in preorder."""
     trees = [(action, _preorder(nodes)) for action, each in forest for nodes in each]
     sizes = [len(nodes) for _, nodes in trees]
     roots = np.cumsum([0, *sizes])[:-1]
@@ -303,7 +291,7 @@ def _joined(forest: list[tuple[int, list[np.ndarray]]], base: np.ndarray, log: L
 
 
 def _preorder(nodes: np.ndarray) -> np.ndarray:
-    """A tree's nodes with every left child next to its parent; leaves have right = 0."""
+    """Order a tree's nodes so that each left child follows its parent; leaves have right = 0."""
     order, waiting = [], [0]
     while waiting:
         node = waiting.pop()
@@ -321,6 +309,5 @@ def _preorder(nodes: np.ndarray) -> np.ndarray:
 
 
 def _first(trees: Trees, rounds: int) -> Trees:
-    """The first so many trees of each action."""
     kept = tree_numbers(trees.owners) < rounds
     return replace(trees, roots=trees.roots[kept], owners=trees.owners[kept])

@@ -15,15 +15,15 @@ from sparing.model.statistics import Statistics, least_squares, residual_noise, 
 from sparing.validation import fraction, one_of
 
 RADII = ("determinant", "trace", "paper")
-"""The forms of a confidence set's radius, see ellipsoids.py."""
-
-SMALLEST = 1e-50
-"""The smallest setting that is not 0: products of smaller ones underflow."""
+SMALLEST = 1e-50  # products of smaller settings underflow
 
 
 @dataclass(frozen=True)
 class Assumptions:
-    """The numbers behind every confidence set, shown wherever a result is."""
+    """The numbers that every confidence set depends on; results report them.
+
+    `estimated` and `assumed` name the values that the caller did not give.
+    """
 
     noise: float
     theta_bound: float
@@ -48,7 +48,7 @@ class Assumptions:
         radius: str = "determinant",
         radius_scale: float = 1.0,
     ) -> "Assumptions":
-        """Check what was given and estimate the rest from the log's sums."""
+        """Check the given values and estimate the others from the log's sums."""
         positive("ridge", ridge)
         positive("radius_scale", radius_scale)
         fraction("delta", delta, hint=", such as 0.05")
@@ -65,7 +65,7 @@ class Assumptions:
 
     @property
     def conditions(self) -> str:
-        """What a promise rests on beyond the model: values nobody gave."""
+        """The values a guarantee depends on that the caller did not give; empty if there are none."""
         named = [f"{name} = {getattr(self, name):.4g}" for name in (*self.estimated, *self.assumed)]
         return f"conditional on estimated or assumed {', '.join(named)}" if named else ""
 
@@ -81,7 +81,6 @@ class Assumptions:
 
 
 def _estimates(missing: tuple[str, ...], sums: Statistics | None, ridge: float) -> dict[str, float]:
-    """What the log says of these; an error where it says nothing."""
     if sums is None or sums.n_rows == 0:
         raise SettingError(
             f"{', '.join(missing)} cannot be estimated without logged rows; "
@@ -97,14 +96,14 @@ def _estimates(missing: tuple[str, ...], sums: Statistics | None, ridge: float) 
     if empty:
         raise SettingError(
             f"{', '.join(empty)} would be estimated as 0, because the log's rewards or contexts are all 0 (or "
-            f"next to it): it says nothing about untried actions. Look at the column of rewards first; if it is right, "
+            f"almost 0). Check the column of rewards first; if it is right, "
             f"pass {', '.join(f'{n}=...' for n in empty)}"
         )
     return found
 
 
 def positive(name: str, value: float) -> None:
-    """Refuse what is not a number above 0, or too small or large to be squared."""
+    """Raise SettingError unless the value is above 0 and neither too small nor too large to be squared."""
     if not SMALLEST <= float(value) <= LARGEST:
         raise SettingError(
             f"{name}={value}; must be a finite number above 0, from {SMALLEST:g} to {LARGEST:g}"
@@ -112,7 +111,7 @@ def positive(name: str, value: float) -> None:
 
 
 def vector(name: str, values: ArrayLike, d: int) -> np.ndarray:
-    """Parameters of the caller's, (d,), as finite numbers."""
+    """Return given parameters as an array of d finite numbers."""
     given = np.array(values, dtype=np.float64)
     if given.shape != (d,) or not np.isfinite(given).all():
         raise SettingError(f"{name} of shape {given.shape}; expected {d} finite numbers")
@@ -125,7 +124,7 @@ FloatOrArray = TypeVar("FloatOrArray", float, np.ndarray)
 class ConfidenceEllipsoids:
     """For each action {θ : ‖θ − θ̂_a‖_{V_a} ≤ ρ_a}, V_a = λI + G_a, from a log's sums; K' = K.
 
-    At radius_scale ≥ 1 they hold the true parameters of all actions at once with probability 1 − δ.
+    At radius_scale ≥ 1 they contain the true parameters of all actions at once with probability 1 − δ.
     """
 
     def __init__(self, sums: Statistics, assumptions: Assumptions) -> None:
@@ -133,7 +132,7 @@ class ConfidenceEllipsoids:
 
     @cached_property
     def _eigen(self) -> tuple[np.ndarray, np.ndarray]:
-        """Eigenvalues (K, d) and eigenvectors (K, d, d) of V_a."""
+        # (K, d) and (K, d, d)
         eigenvalues, vectors = np.linalg.eigh(self.sums.gram)
         return self._regular(eigenvalues), vectors
 
@@ -159,7 +158,7 @@ class ConfidenceEllipsoids:
 
     @cached_property
     def errors(self) -> np.ndarray:
-        """The certified bound on ‖θ̂_a − θ*_a‖ at radius determinant × 1, whatever the assumptions': (K,)."""
+        """Certified bound on ‖θ̂_a − θ*_a‖, (K,): always with radius determinant × 1."""
         eigenvalues = self._regular(np.linalg.eigvalsh(self.sums.gram))
         return self._radii(eigenvalues, "determinant") / np.sqrt(eigenvalues[:, 0])
 
@@ -170,7 +169,7 @@ class ConfidenceEllipsoids:
     def limits(
         self, contexts: np.ndarray, reward_range: tuple[float, float] | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """L_a(x) and U_a(x) = x·θ̂_a ∓ ρ_a·width_a(x), both (n, K); cut to the range of mean rewards if known."""
+        """L_a(x) and U_a(x) = x·θ̂_a ∓ ρ_a·width_a(x), both (n, K), clipped to the reward range."""
         mean, spread = contexts @ self.theta.T, self.radius * widths(self.inverse, contexts)
         low, high = mean - spread, mean + spread
         if reward_range is not None:
@@ -209,14 +208,14 @@ def radii(name: str, log_det: np.ndarray, counts: np.ndarray, d: int, bounds: As
 
 
 def determinant(log_det: FloatOrArray, noise: float, bias: float, log_delta: float) -> FloatOrArray:
-    """σ·sqrt(log(det V/λ^d) + 2·log(K'/δ)) + √λ·S_θ, the tightest of the three; log_det = log(det V/λ^d)."""
+    """σ·sqrt(log(det V/λ^d) + 2·log(K'/δ)) + √λ·S_θ, the tightest of the three."""
     return noise * np.sqrt(log_det + log_delta) + bias
 
 
 def trace(
     rows: FloatOrArray, growth: float, d: int, noise: float, bias: float, log_delta: float
 ) -> FloatOrArray:
-    """σ·sqrt(d·log(1 + N·S_x²/(λd)) + 2·log(K'/δ)) + √λ·S_θ: no determinant to keep; growth = S_x²/(λd)."""
+    """σ·sqrt(d·log(1 + N·S_x²/(λd)) + 2·log(K'/δ)) + √λ·S_θ, without a determinant; growth = S_x²/(λd)."""
     return noise * np.sqrt(d * np.log1p(rows * growth) + log_delta) + bias
 
 
@@ -228,16 +227,14 @@ def paper(total: float, growth: float, d: int, noise: float, bias: float, log_de
     return noise * np.sqrt(d * (np.log1p(total * growth) + log_delta / 2)) + bias
 
 
+# An elbow divides N_a by at least ELBOW_DROP, and by more than ELBOW_DEVIATIONS standard deviations.
 ELBOW_DROP = 2.0
-"""An elbow is a fall of N_a to a half or less,"""
-
 ELBOW_DEVIATIONS = 4.0
-"""that is also this many deviations beyond chance."""
 
 
 @dataclass(frozen=True, eq=False)
 class SupportedSet:
-    """Indices of the actions in 𝓛, (L,), their point estimates, (L, d), and how they were chosen."""
+    """The actions of 𝓛: indices (L,), point estimates (L, d), and the rule that chose them."""
 
     actions: np.ndarray
     theta: np.ndarray
@@ -245,22 +242,38 @@ class SupportedSet:
 
 
 SupportedSetRule = Callable[[Log, Statistics, Assumptions], SupportedSet]
-"""A way to choose 𝓛 from a log."""
 
 
 def most_logged(size: int) -> SupportedSetRule:
-    """The `size` actions with the most rows (Remark 3); refuses an action without rows."""
+    """Choose the actions with the most rows as the ε-supported set 𝓛 (Remark 3).
+
+    Parameters
+    ----------
+    size : int
+        Number of actions, at most as many as have rows.
+
+    Returns
+    -------
+    callable
+        Pass it as ``supported=`` to `eps_moful` or `eps_moful_ips`. It raises SettingError if an action has no rows.
+
+    Examples
+    --------
+    >>> learner = sparing.eps_moful(log, supported=sparing.most_logged(10))
+    """
 
     def choose(log: Log, sums: Statistics, assumptions: Assumptions) -> SupportedSet:
         if not 0 <= size <= sums.n_actions:
-            raise SettingError(f"top({size}); must be between 0 and the {sums.n_actions} actions there are")
+            raise SettingError(
+                f"most_logged({size}); must be between 0 and {sums.n_actions}, the number of actions"
+            )
         actions = np.argsort(-sums.counts, kind="stable")[:size]
         empty = actions[sums.counts[actions] == 0]
         if len(empty):
             logged = int((sums.counts > 0).sum())
             raise SettingError(
-                f"top({size}) would trust action {log.action_names[empty[0]]!r}, which the log never tried; "
-                f"only {logged} actions have rows. Use top({logged}) or fewer"
+                f"most_logged({size}) includes action {log.action_names[empty[0]]!r}, which has no rows; "
+                f"only {logged} actions have rows. Use most_logged({logged}) or fewer"
             )
         return _fitted(np.sort(actions), sums, assumptions, f"top({size})")
 
@@ -268,15 +281,26 @@ def most_logged(size: int) -> SupportedSetRule:
 
 
 def elbow() -> SupportedSetRule:
-    """The actions before the sorted counts fall fast; an error says so where they do not."""
+    """Choose the actions before the largest drop of the sorted row counts as the ε-supported set 𝓛.
+
+    Returns
+    -------
+    callable
+        Pass it as ``supported=`` to `eps_moful` or `eps_moful_ips`. It raises SettingError if no count is half of the
+        one before or less.
+
+    Examples
+    --------
+    >>> learner = sparing.eps_moful(log, supported=sparing.elbow())
+    """
 
     def choose(log: Log, sums: Statistics, assumptions: Assumptions) -> SupportedSet:
         size = find_elbow(sums.counts, sums.n_features)
         if size is None:
             raise SettingError(
-                "elbow() found none: the actions' counts "
-                f"({sums.counts.min()} to {sums.counts.max()}) fall nowhere to a half or less. "
-                "Choose a number of actions with top(L), or certified_within(ε)"
+                "elbow() found no elbow: no row count "
+                f"({sums.counts.min()} to {sums.counts.max()}) is half of the next larger one or less. "
+                "Choose a number of actions with most_logged(L), or use certified_within(ε)"
             )
         return replace(most_logged(size)(log, sums, assumptions), how=f"elbow() at {size}")
 
@@ -284,7 +308,7 @@ def elbow() -> SupportedSetRule:
 
 
 def find_elbow(counts: np.ndarray, n_features: int) -> int | None:
-    """Where the sorted counts fall most, as a ratio of N_a + d; None where no fall is large and sure."""
+    """Number of actions before the largest drop of the sorted counts, by the ratio of N_a + d; None without a clear drop."""
     ordered = np.sort(counts)[::-1].astype(float)
     high, low = ordered[:-1], ordered[1:]
     ratio = (high + n_features) / (low + n_features)
@@ -294,12 +318,29 @@ def find_elbow(counts: np.ndarray, n_features: int) -> int | None:
 
 
 def more_logged_half(counts: np.ndarray) -> int:
-    """How many actions the better logged half of the logged ones are: at least one."""
+    """Half the number of logged actions, at least 1."""
     return max(1, int((counts > 0).sum()) // 2)
 
 
 def certified_within(error: float) -> SupportedSetRule:
-    """Actions whose proved error ρ_a·sqrt(λ_max(V_a⁻¹)) is at most `error`: honest, not generous."""
+    """Choose the actions with a certified estimation error as the ε-supported set 𝓛.
+
+    The bound is ρ_a·sqrt(λ_max(V_a⁻¹)) with the determinant radius. It is conservative.
+
+    Parameters
+    ----------
+    error : float
+        Largest allowed bound on ‖θ̂_a − θ*_a‖, above 0.
+
+    Returns
+    -------
+    callable
+        Pass it as ``supported=`` to `eps_moful` or `eps_moful_ips`.
+
+    Examples
+    --------
+    >>> learner = sparing.eps_moful(log, supported=sparing.certified_within(0.5))
+    """
     positive("certified_within", error)
 
     def choose(log: Log, sums: Statistics, assumptions: Assumptions) -> SupportedSet:
@@ -311,7 +352,24 @@ def certified_within(error: float) -> SupportedSetRule:
 
 
 def supported_actions(actions: Mapping[Any, Any] | Iterable[Any]) -> SupportedSetRule:
-    """The caller's actions: {action: theta}, or labels whose parameters are fitted to the log."""
+    """Choose given actions as the ε-supported set 𝓛.
+
+    Parameters
+    ----------
+    actions : mapping or iterable
+        Labels of actions, or a mapping from labels to parameters of shape (d,). Parameters that are missing or None
+        are fitted to the log.
+
+    Returns
+    -------
+    callable
+        Pass it as ``supported=`` to `eps_moful` or `eps_moful_ips`. It raises SettingError for a label that is not in
+        the log, and for an action with neither rows nor parameters.
+
+    Examples
+    --------
+    >>> learner = sparing.eps_moful(log, supported=sparing.supported_actions(["a", "b"]))
+    """
     parameters = dict(actions) if isinstance(actions, Mapping) else dict.fromkeys(actions)
 
     def choose(log: Log, sums: Statistics, assumptions: Assumptions) -> SupportedSet:

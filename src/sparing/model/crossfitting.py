@@ -1,4 +1,4 @@
-"""Rewards and propensities learnt from the log itself: each row by a model that has not seen its context."""
+"""Cross-fitted rewards and propensities: each row is predicted by a model fitted without its context."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,28 +20,22 @@ from sparing.log.support import Support
 from sparing.model.statistics import Statistics, Sums, ridge_regression
 from sparing.validation import integer
 
-CLOSE, CLOSE_ENOUGH = 0.01, 0.1
-"""The fit ends where parameters are this share of their standard errors from the best, in the quadratic mean; the second
-holds for a fit of more than `LARGE` (row, action) pairs."""
-
+# Root mean square distance of the parameters from the optimum, in standard errors, at which the fit stops; the loose one
+# is for more than LARGE (row, action) pairs.
+TOLERANCE, LOOSE_TOLERANCE = 0.01, 0.1
 LARGE = 2**20
-
 ITERATIONS = 200
-
+# Multiplications per block: the odds stay in the cache, and BLAS uses one thread. More threads would cost more than they
+# save, and the rounding would depend on their number.
 PRODUCTS = 2**18
-"""Multiplications at a time: the odds stay in the cache, and BLAS does not share them out among threads, which costs more
-than it saves and rounds differently with their number."""
-
-LEAST = 1e-3
-"""Added to a feature's variance, so that equal features do no harm."""
+LEAST = 1e-3  # added to the variance of each feature, against collinear ones
 
 
 def fit_log_odds(contexts: np.ndarray, actions: np.ndarray, n_actions: int) -> tuple[np.ndarray, np.ndarray]:
     """θ (K, d) and offsets (K,) that minimise −Σ_i log softmax(θx_i + offset)_{a_i} + ½ Σ_a ‖spread·θ_a‖².
 
-    contexts (n, d), actions (n,) in [0, K), each of which occurs. Features are taken at the spread
-    that they have here. By L-BFGS from the actions' shares, in coordinates in which the curvature there is 1:
-    features without correlation, an action's parameters in units of their standard errors.
+    contexts (n, d), actions (n,) in [0, K); every action must occur. L-BFGS starts from the shares of the actions, with
+    whitened features and each action's parameters in units of their standard errors, so that the curvature is about 1.
     """
     n, d = contexts.shape
     center, spread = contexts.mean(axis=0), contexts.std(axis=0)
@@ -61,7 +55,7 @@ def fit_log_odds(contexts: np.ndarray, actions: np.ndarray, n_actions: int) -> t
 def _minimised(
     design: np.ndarray, actions: np.ndarray, counts: np.ndarray, start: np.ndarray, penalty: np.ndarray
 ) -> np.ndarray:
-    """Weights (K, 1 + d) on the columns of the design (n, 1 + d), the first of which is 1 and not penalised."""
+    """Weights (K, 1 + d) on the columns of the design (n, 1 + d), the first of which is the constant 1 and not penalised."""
     from scipy.optimize import minimize  # slow to import
 
     unit = 1 / np.sqrt(counts * (1 - counts / len(actions)) + 1)[:, None]
@@ -69,7 +63,7 @@ def _minimised(
     for column, values in enumerate(design.T):
         taken[:, column] = np.bincount(actions, values, len(start))
     narrow, size = design.astype(np.float32), np.inf
-    close = CLOSE_ENOUGH if len(design) * len(start) > LARGE else CLOSE
+    close = LOOSE_TOLERANCE if len(design) * len(start) > LARGE else TOLERANCE
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal size
@@ -95,9 +89,9 @@ def _minimised(
 
 
 def _log_sums(design: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
-    """Σ_i log Σ_a exp(weights_a·z_i) and its gradient (K, d); design (n, d) and the odds in single precision.
+    """Σ_i log Σ_a exp(weights_a·z_i) and its gradient (K, d); design (n, d) and odds are float32.
 
-    Their errors are of the order of 10⁻⁷ of a row's and add up like noise: far below a parameter's standard error.
+    The rounding errors, about 10⁻⁷ of a row's value, are far below a parameter's standard error.
     """
     total, gradient, narrow = 0.0, np.zeros(weights.shape), weights.T.astype(np.float32)
     size = max(1, PRODUCTS // weights.size)
@@ -113,28 +107,14 @@ def _log_sums(design: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarra
     return total, gradient
 
 
-FOLD_CONTEXTS = 4096
-"""Distinct contexts whose hashes tell where folds are cut."""
-
-TRAINING_CELLS = 4_000_000
-"""(row, action) pairs that one model is trained on, at most, and never on more than `TRAINING_ROWS` rows."""
-
-TRAINING_ROWS = 50_000
-
-CHECKED_CELLS = 1_000_000
-"""(row, action) pairs on which the fit is calibrated and judged, at most."""
-
-TEMPERATURE_CELLS = 2**18
-"""Of these, as many set the temperature; a single number needs no more."""
-
-SMALLEST = 1e-12
-"""A propensity that is divided by is at least this."""
-
-BINS = 20
-"""Equally filled bins of predicted propensities in which predictions meet what happened."""
-
-CONFIDENCE = 0.95
-"""Of the interval around each bin's observed share."""
+FOLD_CONTEXTS = 4096  # distinct contexts whose hashes set the cut points of the folds
+TRAINING_CELLS = 4_000_000  # most (row, action) pairs that one model is fitted to,
+TRAINING_ROWS = 50_000  # and most rows
+CHECKED_CELLS = 1_000_000  # most (row, action) pairs for calibration,
+TEMPERATURE_CELLS = 2**18  # and for the temperature
+SMALLEST = 1e-12  # least propensity
+BINS = 20  # equally filled bins of predicted propensities
+CONFIDENCE = 0.95  # of the interval around each bin's observed share
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,12 +138,12 @@ class Folds:
 
     @classmethod
     def of(cls, log: AnyLog, folds: int, seed: int = 0) -> "Folds":
-        """The folds of a log's contexts, in one pass; as many as there are contexts where these are fewer."""
+        """Compute the folds of a log's contexts in one pass; at most as many as there are contexts."""
         return cls.from_keys(as_rows(log).select(support=False).fold(ContextKeys(seed)), folds, seed)
 
     @classmethod
     def from_keys(cls, keys: np.ndarray, folds: int, seed: int) -> "Folds":
-        """The folds by what `ContextKeys` gathers."""
+        """Compute the folds from the result of `ContextKeys`."""
         integer("folds", folds, least=2)
         if len(keys) < 2:
             raise SettingError(
@@ -175,7 +155,7 @@ class Folds:
 
     @property
     def count(self) -> int:
-        """How many folds there are, F."""
+        """Number of folds, F."""
         return len(self.cuts) + 1
 
     def assign_folds(self, block: Log) -> np.ndarray:
@@ -184,7 +164,7 @@ class Folds:
 
 
 class ContextKeys(Statistic[Log, np.ndarray]):
-    """The smallest keys of distinct contexts, ascending; `FOLD_CONTEXTS` of them at most."""
+    """The `FOLD_CONTEXTS` smallest keys of distinct contexts, ascending."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -207,12 +187,12 @@ def _context_keys(block: Log, seed: int) -> np.ndarray:
 
 
 def _positions(keys: np.ndarray) -> np.ndarray:
-    # A second hash: which contexts are sampled must say nothing about the fold they are in.
+    # A second hash: whether a context is sampled must be independent of its fold.
     return mix64(keys ^ GAMMA)
 
 
 class FoldSums(Statistic[Log, tuple[Any, ...]]):
-    """The per-action sums of each fold's rows; without folds, those of all rows as the only ones."""
+    """The statistics of each fold's rows; without folds, a single one of all rows."""
 
     def __init__(self, rows: Rows, folds: Folds | None) -> None:
         self.sums, self.folds = Sums(rows), folds
@@ -238,7 +218,7 @@ class FoldSums(Statistic[Log, tuple[Any, ...]]):
 
 
 def leave_one_fold_out(sums: Sequence[Statistics]) -> list[Statistics]:
-    """For each fold, the sums of all rows outside it."""
+    """Return for each fold the statistics of all rows outside it."""
     zero = Statistics.zero(sums[0].n_actions, sums[0].n_features)
     return [sum((*sums[:fold], *sums[fold + 1 :]), zero) for fold in range(len(sums))]
 
@@ -246,8 +226,8 @@ def leave_one_fold_out(sums: Sequence[Statistics]) -> list[Statistics]:
 def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, seed: int = 0) -> np.ndarray:
     """r̂(x_i, a) for every row and action, (n, K).
 
-    With `folds`, each row is predicted by a model that has not seen its context; an action without
-    rows is predicted by the mean of the parameters of those with rows.
+    With `folds`, each row is predicted by a model fitted without its context. An action without rows has the mean
+    parameters of the others.
     """
     if folds is None:
         return log.contexts @ reward_parameters(Statistics.of(log), ridge).T
@@ -261,7 +241,7 @@ def fitted_rewards(log: Log, *, ridge: float = 1.0, folds: int | None = None, se
 
 
 def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
-    """Ridge estimates (K, d); an action without rows gets the mean of the others, so it never leads."""
+    """Ridge estimates (K, d); an action without rows has the mean of the others, so it is never the best."""
     theta = ridge_regression(sums, ridge)
     seen = sums.counts > 0
     if seen.any():
@@ -270,7 +250,7 @@ def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
 
 
 def errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """(r − α − β·p)² of each row, (n,), with the α and the β ≥ 0 that make their mean least."""
+    """(r − α − β·p)² of each row, (n,), with the α and β ≥ 0 that minimise their mean."""
     r, p = rewards - rewards.mean(), predicted - predicted.mean()
     square = float(p @ p)
     scale = max(float(p @ r) / square, 0.0) if square > 0 else 0.0
@@ -279,7 +259,7 @@ def errors_up_to_scale(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray
 
 
 def stacking_weights(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-    """w ≥ 0 (m,) at which the mean (r − α − Σ_j w_j·p_j)² is least, for predictions (n, m); all alike where none helps."""
+    """w ≥ 0 (m,) that minimise the mean (r − α − Σ_j w_j·p_j)² for predictions (n, m); equal weights if all are 0."""
     from scipy.optimize import nnls  # slow to import
 
     weights: np.ndarray = nnls(predicted - predicted.mean(axis=0), rewards - rewards.mean())[0]
@@ -288,10 +268,10 @@ def stacking_weights(rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class PropensityFit:
-    """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf where unseen.
+    """One linear model of the log-odds for each fold: theta (F, K, d), offset (F, K), −inf for an action without rows.
 
-    `checked` are the rows, in the order of their keys, on which the temperature is set, and on which it is judged how far the
-    propensities can be trusted. tried (K,): whether an action has any row.
+    `checked` are the rows, in the order of their keys, that set the temperature and measure the calibration. tried (K,):
+    whether an action has any row.
     """
 
     log: Log
@@ -304,16 +284,16 @@ class PropensityFit:
     temperature: float = 1.0
 
     def of_rows(self, log: Log, fold_of: np.ndarray) -> "PropensityFit":
-        """The same models for other rows of the log they were fitted to, whose folds are these, (n,)."""
+        """Return the same models for other rows of the log, with their folds (n,)."""
         return replace(self, log=log, fold_of=fold_of, checked=np.empty(0, dtype=np.int64))
 
     def table(self, rows: np.ndarray) -> np.ndarray:
-        """μ̂(a|x) of these rows, (rows, K), each by the model of its own fold."""
+        """μ̂(a|x) of these rows, (rows, K), by the model of each row's fold."""
         return special.softmax(self._held_out_scores(rows) / self.temperature, axis=1)
 
     @cached_property
     def logged(self) -> np.ndarray:
-        """μ̂(a_i|x_i) of the logged actions, (n,), block by block."""
+        """μ̂(a_i|x_i) of the logged actions, (n,)."""
         log, logged = self.log, np.empty(self.log.n_rows)
         for block in Blocks.of(log.n_rows, log.n_actions):
             rows = np.arange(block.start, block.stop)
@@ -322,7 +302,6 @@ class PropensityFit:
 
     @cached_property
     def calibration(self) -> "Calibration":
-        """How well the propensities of the checked rows meet what happened."""
         return calibration(self.table(self.checked), self.log.actions[self.checked])
 
     @cached_property
@@ -335,10 +314,9 @@ class PropensityFit:
         return float(np.median(spread / mean))
 
     def jackknife_error(self, terms: np.ndarray) -> tuple[float, float]:
-        """What the fit's error does to mean(terms/μ̂), terms (n,): its standard error, and how far it lifts the mean.
+        """Standard error and bias of mean(terms/μ̂) due to the fit, for terms (n,).
 
-        Both by the jackknife: the mean with the model of each fold in turn; and, since 1/μ̂ is convex,
-        mean(terms/μ̂·(deviation/μ̂)²) of its lift.
+        Both by the jackknife over folds. Because 1/μ̂ is convex, the bias is mean(terms/μ̂·(deviation/μ̂)²).
         """
         at, folds = terms[self.checked], len(self.theta)
         means = (at / np.maximum(self._by_fold, 1e-6)).mean(axis=1)
@@ -361,7 +339,7 @@ class PropensityFit:
         return self._by_fold.mean(axis=0), spread
 
     def temperature_scaled(self) -> "PropensityFit":
-        """The same at the temperature at which the logged actions of the checked rows are most likely."""
+        """Return the fit at the temperature that maximises the likelihood of the checked rows."""
         from scipy.optimize import minimize_scalar  # slow to import
 
         rows = self.checked[: max(1000, TEMPERATURE_CELLS // self.log.n_actions)]
@@ -383,7 +361,7 @@ class PropensityFit:
         return scores
 
     def _scores(self, rows: np.ndarray, fold: int) -> np.ndarray:
-        """Log-odds by one fold's model; an action it has not seen counts as one more row would."""
+        """Log-odds by one fold's model; an action without rows in it counts as if it had one."""
         scores = self.log.contexts[rows] @ self.theta[fold].T + self.offset[fold]
         unseen = (self.offset[fold] == -np.inf) & self.tried
         if unseen.any() and len(rows):
@@ -403,25 +381,25 @@ def fit_propensities(
     tried: np.ndarray | None = None,
     keys: np.ndarray | None = None,
 ) -> PropensityFit:
-    """μ̂(a|x): each row by a model that has not seen its context.
+    """Fit μ̂(a|x); each row is predicted by a model fitted without its context.
 
-    An action that was never logged gets 0, and so does one outside a row's support where that is known.
-    The scores are calibrated by one temperature, chosen to maximise the likelihood of the logged actions.
+    Never-logged actions and actions outside a row's known support have probability 0. One temperature, which maximises the
+    likelihood of the logged actions, calibrates the scores.
 
     Parameters
     ----------
     log : Log
-        The rows, or a sample of those of a longer log; for such a sample `folds`, `tried` and `keys` are those of the longer log.
+        The rows, or a sample of a longer log. For a sample, `folds`, `tried` and `keys` belong to the longer log.
     folds : int or Folds
-        How many, or which folds of contexts.
+        Number of folds, or the folds.
     seed : int
-        Of the folds, where only their number is given.
+        Seed of the folds, if only their number is given.
     progress : callable, optional
         Called as progress(done, folds) after each fold.
     tried : ndarray of shape (K,), optional
         Whether each action has a row.
     keys : ndarray of shape (n,), optional
-        Of the rows: those with the smallest keys are trained on and checked where there are too many.
+        Sampling keys of the rows; if there are too many rows, those with the smallest keys are used.
     """
     folds = folds if isinstance(folds, Folds) else Folds.of(log, folds, seed)
     keys = row_keys(np.arange(log.n_rows)) if keys is None else keys
@@ -446,9 +424,9 @@ def fit_propensities(
 
 
 class Calibration(NamedTuple):
-    """Mean |predicted − observed share| over the (row, action) pairs with a chance, in equally filled bins.
+    """Mean |predicted − observed share| over (row, action) pairs of positive probability, in equally filled bins.
 
-    bins (bins, 4) has each one's mean prediction, observed share, and the limits of that share's 95 % interval.
+    bins (bins, 4): mean prediction, observed share, and the limits of its 95 % interval.
     """
 
     error: float
@@ -456,7 +434,7 @@ class Calibration(NamedTuple):
 
 
 def calibration(chances: np.ndarray, actions: np.ndarray) -> Calibration:
-    """Predictions (n, K) for n rows beside what was logged, (n,)."""
+    """Compare predictions (n, K) with the logged actions (n,)."""
     happened = np.zeros(chances.shape, dtype=bool)
     happened[np.arange(len(actions)), actions] = True
     order = np.argsort(chances, axis=None)
@@ -472,7 +450,7 @@ def calibration(chances: np.ndarray, actions: np.ndarray) -> Calibration:
 
 
 def share_limits(hits: np.ndarray, sizes: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Clopper–Pearson: one-sided lower and upper limits of a share of which hits of sizes were seen."""
+    """Clopper–Pearson: one-sided lower and upper limits of the share hits/sizes."""
     from scipy.stats import beta  # slow to import
 
     hits, sizes = np.asarray(hits, dtype=float), np.asarray(sizes, dtype=float)
@@ -483,7 +461,7 @@ def share_limits(hits: np.ndarray, sizes: np.ndarray, confidence: float) -> tupl
 
 
 def effective_sample_size(weights: np.ndarray) -> float:
-    """(Σw)²/Σw²; 0 where all weights are 0."""
+    """(Σw)²/Σw²; 0 if all weights are 0."""
     largest = float(weights.max(initial=0))
     if largest == 0:
         return 0.0

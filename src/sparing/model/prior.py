@@ -1,8 +1,8 @@
-"""The prior that a log teaches: what logged actions say of all actions, fitted by evidence (evidence.py has the model)."""
+"""Empirical-Bayes prior of the parameters of all actions, fitted to the logged ones by maximum evidence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,21 +13,14 @@ from sparing.log.features.encoder import CONSTANT, KERNEL
 from sparing.model.confidence import positive, vector
 from sparing.model.statistics import SMALLEST_NOISE, Statistics, least_squares
 
-MOST_WORK = 1e8
-"""Actions times d³ from which the scales are learnt from a part of the actions, evenly spaced."""
-
-REGULAR = 1e-12
-"""The least ridge, as a share of a matrix's trace, with which it is inverted."""
-
-AT_ONCE = 128
-"""Actions whose matrices are worked on at a time."""
-
-CACHED = 2**18
-"""Cells of matrices that are worked on at a time where that is done often."""
+MOST_WORK = 1e8  # actions × d³; with more, the scales are fitted to evenly spaced actions
+REGULAR = 1e-12  # least ridge of an inverted matrix, as a share of its trace
+AT_ONCE = 128  # actions per batch of matrices
+CACHED = 2**18  # matrix cells per batch, so that a batch stays in the cache
 
 
 class PriorScales(NamedTuple):
-    """σ, and for each coordinate (d,): the deviation of η, and that of the columns of W but the first."""
+    """σ, and for each coordinate (d,) the standard deviations of η and of the columns of W except the first."""
 
     noise: float
     spread: np.ndarray
@@ -35,8 +28,10 @@ class PriorScales(NamedTuple):
 
 
 class ActionSums(NamedTuple):
-    """What logged actions say: N (m,), G (m, d, d), Σxr (m, d), Σr² (m,), z (m, q); `flat` (d,) is the deviation of W's column
-    0, or None where W is known (and taken out)."""
+    """Sums of the logged actions: N (m,), G (m, d, d), Σxr (m, d), Σr² (m,), z (m, q).
+
+    `flat` (d,) is the standard deviation of W's column 0, or None if W is known; its mean is then subtracted.
+    """
 
     counts: np.ndarray
     gram: np.ndarray
@@ -49,7 +44,7 @@ class ActionSums(NamedTuple):
     def of(
         cls, sums: Statistics, items: np.ndarray, flat: np.ndarray | None, mean: np.ndarray | None
     ) -> "ActionSums":
-        """Of the logged actions; of r − x·mean where a mean is given."""
+        """Select the logged actions; with a mean (d,), the sums are those of r − x·mean."""
         known = sums.counts > 0
         gram, response, squares = (part[known] for part in (sums.gram, sums.response, sums.squares))
         if mean is not None:
@@ -59,15 +54,18 @@ class ActionSums(NamedTuple):
         return cls(sums.counts[known].astype(float), gram, response, squares, items[known], flat)
 
     def some(self) -> "ActionSums":
-        """A part of the actions, evenly spaced, where all would take too long."""
+        """Return evenly spaced actions if all would take too long."""
         m, d = self.response.shape
         step = max(1, int(np.ceil(m * d**3 / MOST_WORK)))
         return ActionSums(*(part[::step] for part in self[:-1]), self.flat)  # type: ignore[call-arg]
 
 
 class EvidenceFit(NamedTuple):
-    """Rows at given scales, in scaled coordinates: W (q, d) and its covariance (q, d, q, d), the log evidence and its gradient by
-    log σ and by the logarithms of every coordinate's spread and slope, and how much of each spread the rows can tell (d,)."""
+    """The fit at given scales, in scaled coordinates.
+
+    W (q, d) and its covariance (q, d, q, d); the log evidence and its gradient by log σ and by the logarithms of each
+    coordinate's spread and slope; and the effective number of actions that inform each spread (d,).
+    """
 
     weights: np.ndarray
     coefficient_covariance: np.ndarray
@@ -79,7 +77,7 @@ class EvidenceFit(NamedTuple):
 
 
 class ShrinkageTerms(NamedTuple):
-    """Of many actions, in scaled coordinates: A (m, d, d), the diagonal of σ²V⁻¹ (m, d), h = V⁻¹b (m, d), and Σ log det V."""
+    """For m actions, in scaled coordinates: A (m, d, d), the diagonal of σ²V⁻¹ (m, d), h = V⁻¹b (m, d), and Σ log det V."""
 
     share: np.ndarray
     left: np.ndarray
@@ -88,7 +86,10 @@ class ShrinkageTerms(NamedTuple):
 
 
 def fit(rows: ActionSums, scales: PriorScales) -> EvidenceFit:
-    """Average W out, exactly. The gradient is Fisher's identity: the expectation, given the rows, of that of the joint density."""
+    """Integrate W out exactly.
+
+    By Fisher's identity the gradient is the posterior expectation of the gradient of the joint log density.
+    """
     spread, z = scales.spread, rows.items
     (m, d), q = rows.response.shape, z.shape[1]
     diagonal = np.einsum("kii->ki", rows.gram) * spread**2
@@ -122,13 +123,11 @@ def fit(rows: ActionSums, scales: PriorScales) -> EvidenceFit:
 
 
 def _parts(m: int, d: int) -> list[slice]:
-    """Slices of m actions whose matrices stay in the cache."""
     size = max(1, CACHED // d**2)
     return [slice(start, start + size) for start in range(0, m, size)]
 
 
 def _shrinkage_terms(rows: ActionSums, spread: np.ndarray, square: float) -> ShrinkageTerms:
-    """A, σ²V⁻¹ and h of every action, at this σ²."""
     (m, d), volume = rows.response.shape, 0.0
     share, left, estimate = np.empty((m, d, d)), np.empty((m, d)), np.empty((m, d))
     scale, ridge, unit = spread[:, None] * spread, square * np.eye(d), np.eye(d)
@@ -160,24 +159,24 @@ def _coefficient_variance(
 
 
 def _inverses(matrices: np.ndarray) -> tuple[np.ndarray, float]:
-    """The inverse of each of many (m, d, d), exactly symmetric, and the sum of their log det."""
+    """Exactly symmetric inverses (m, d, d), and the sum of the log determinants."""
     root = np.linalg.cholesky(matrices)
     return inverses(root), 2 * float(np.log(np.einsum("kii->ki", root)).sum())
 
 
 def regular(noise: float, gram: np.ndarray) -> float:
-    """σ², or the least with which σ²I + G can be inverted for all of these (m, d, d)."""
+    """σ², or the least value with which σ²I + G is invertible for all G (m, d, d)."""
     return max(noise**2, REGULAR * float(np.einsum("kii->k", gram).max(initial=0.0)))
 
 
 def inverses(root: np.ndarray) -> np.ndarray:
-    """(L Lᵀ)⁻¹ for each of many, exactly symmetric."""
+    """(L Lᵀ)⁻¹ for L (m, d, d), exactly symmetric."""
     half = np.linalg.inv(root)
     return np.swapaxes(half, 1, 2) @ half
 
 
 def common(rows: ActionSums, scales: PriorScales) -> tuple[np.ndarray, np.ndarray]:
-    """Ŵ (q, d) and its covariance (q, d, q, d) alone, in bounded memory however many actions there are."""
+    """Ŵ (q, d) and its covariance (q, d, q, d) without the evidence, in memory independent of the number of actions."""
     spread, (m, d) = scales.spread, rows.response.shape
     q = rows.items.shape[1]
     blocks, gathered = np.zeros((q, q, d, d)), np.zeros((q, d))
@@ -202,7 +201,7 @@ def _gathered(z: np.ndarray, seen: np.ndarray, estimate: np.ndarray) -> tuple[np
 def _averaged(
     rows: ActionSums, scales: PriorScales, blocks: np.ndarray, gathered: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Ŵ (q, d), its covariance (q, d, q, d), and what averaging over W adds to the log evidence."""
+    """Ŵ (q, d), its covariance (q, d, q, d), and the change of the log evidence by integrating W out."""
     q, d = gathered.shape
     if rows.flat is None:
         return np.zeros((q, d)), np.zeros((q, d, q, d)), 0.0
@@ -216,7 +215,7 @@ def _averaged(
 
 
 def _inverse(matrix: np.ndarray, least: float) -> tuple[np.ndarray, float]:
-    """A symmetric matrix's inverse and log det; none of its eigenvalues is below `least`, whatever rounding made of them."""
+    """Inverse and log determinant of a symmetric matrix; eigenvalues below `least` are rounding errors."""
     try:
         root = np.linalg.cholesky(matrix)
     except np.linalg.LinAlgError:
@@ -232,18 +231,13 @@ def item_variances(covariance: np.ndarray, items: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("kp,piqj,kq->kij", items, covariance, items, optimize=True))
 
 
-if TYPE_CHECKING:
-    pass
-
-FLOOR, STEEPEST = 1e-3, 1e5
-"""A spread is at least this share of what the hyperprior expects; column 0 is at most so many times as wide as it."""
-
-NEARBY = 1e-7
-"""A step that gains less than this share of what was gained ends a search that began near its end."""
+FLOOR = 1e-3  # least spread, as a share of the hyperprior's
+STEEPEST = 1e5  # largest ratio of the deviation of column 0 to the spread
+NEARBY = 1e-7  # relative tolerance of a search that starts near its end
 
 
 class Evidence(NamedTuple):
-    """The log evidence at the scales fitted to a log: σ, and the spread of each block by its name."""
+    """The log evidence at the fitted scales: σ, and the spread of each block by name."""
 
     value: float
     noise: float
@@ -251,7 +245,7 @@ class Evidence(NamedTuple):
 
 
 class Search:
-    """The scales of greatest evidence, hyperprior included: L-BFGS on the logarithms of those that are free."""
+    """Maximise evidence times hyperprior by L-BFGS over the logarithms of the free scales."""
 
     def __init__(
         self, rows: ActionSums, blocks: "FeatureBlocks", start: PriorScales, *, noise: bool, spread: bool
@@ -265,7 +259,7 @@ class Search:
         if rows.flat is not None:
             floor = np.maximum(floor, (rows.flat / start.spread)[first] / STEEPEST)
         lowest = floor, floor, np.array([SMALLEST_NOISE])
-        # Steps in units of what the rows could tell of each, so that all are about as steep.
+        # Steps in units of each scale's standard error, so that all directions have about the same curvature.
         unit = np.sqrt(1 + m * width), np.sqrt(1 + (q - 1) * width), np.sqrt([1 + rows.counts.sum()])
         self.expected, self.lowest, self.unit = map(self._chosen, (expected, lowest, unit))
         self.ends = np.cumsum([len(expected[i]) for i in self.free])[:-1]
@@ -274,7 +268,7 @@ class Search:
         return np.concatenate([parts[i] for i in self.free]) if self.free else np.zeros(0)
 
     def scales(self, step: np.ndarray) -> PriorScales:
-        """The scales so many steps from those that the hyperprior expects."""
+        """Return the scales at a step from those of the hyperprior."""
         values = np.split(self.expected * np.exp(step / self.unit), self.ends)
         found = dict(zip(self.free, values, strict=True))
         return PriorScales(
@@ -284,16 +278,18 @@ class Search:
         )
 
     def loss(self, step: np.ndarray) -> tuple[float, np.ndarray]:
-        """What is to be made small, and its gradient."""
+        """Return the negative log posterior and its gradient."""
         found, away = fit(self.rows, self.scales(step)), step / self.unit
         by_blocks = self.blocks.sums(found.by_spread), self.blocks.sums(found.by_slope)
         slope = self._chosen((*by_blocks, np.array([found.by_noise]))) - away
         return float(0.5 * away @ away) - found.evidence, -slope / self.unit
 
     def best(self, near: Evidence | None = None) -> PriorScales:
-        """Where the loss is least, sought from a bit below what is expected on; or from where a like model has it, in steps of what the
-        rows tell there and only as closely as it takes to compare the two."""
-        from scipy import optimize  # a learner that fits no prior need not wait for it
+        """Minimise the loss, starting just below the hyperprior's scales.
+
+        With `near`, the evidence of a similar model, start from its scales and stop at a looser tolerance.
+        """
+        from scipy import optimize  # slow to import
 
         if not self.free:
             return self.start
@@ -321,29 +317,30 @@ class Search:
         return self.scales(found.x)
 
 
-FLAT, FLATTEST = 30.0, 1e4
-"""The deviation of column 0 of W, in root mean square rewards; and at most so many reward deviations."""
-
-LEAST_ACTIONS, BETWEEN = 3, "between"
-"""Fewer well-logged actions say nothing about how actions differ; what tells that they said it."""
-
-MOST_BLOCKS = 8
-"""Scales to learn; the narrowest blocks are joined where there are more."""
+FLAT, FLATTEST = (
+    30.0,
+    1e4,
+)  # deviation of W's column 0 in root mean square rewards; its limit in reward deviations
+LEAST_ACTIONS, BETWEEN = (
+    3,
+    "between",
+)  # least well-logged actions for `spread_between_actions`; its mark in `given`
+MOST_BLOCKS = 8  # with more blocks, the narrowest are joined
 
 
 class FeatureBlocks(NamedTuple):
-    """Which coordinates share a scale: a block's number for each (d,), and the blocks' names."""
+    """Coordinates that share a scale: the block index of each coordinate (d,), and the names of the blocks."""
 
     of: np.ndarray
     names: tuple[str, ...]
 
     def sums(self, values: np.ndarray) -> np.ndarray:
-        """Add up what each coordinate has (d,), block by block."""
+        """Sum values (d,) by block."""
         return np.bincount(self.of, weights=values, minlength=len(self.names))
 
 
 def constant_features(sums: Statistics) -> np.ndarray:
-    """Which features are constant (d,): their mean square is the same for all logged actions (1, if there is one)."""
+    """Mask (d,) of features whose mean square is the same for all logged actions; with one action, 1."""
     known = sums.counts > 0
     squares = np.einsum("kii->ki", sums.gram)[known] / sums.counts[known, None]
     level = squares[0] if len(squares) > 1 else np.ones(sums.n_features)
@@ -351,7 +348,7 @@ def constant_features(sums: Statistics) -> np.ndarray:
 
 
 def blocks_of(sums: Statistics, names: Sequence[str] | None = None) -> FeatureBlocks:
-    """The blocks of an encoder's names (d,), the narrow ones joined; without names, constant features and the rest."""
+    """Return the blocks by an encoder's block names (d,); without names, constant features and the others."""
     constant = constant_features(sums)
     if names is None:
         named = np.where(constant, CONSTANT, "features")
@@ -369,12 +366,13 @@ def blocks_of(sums: Statistics, names: Sequence[str] | None = None) -> FeatureBl
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """θ_a = W z_a + η_a: where every action starts, logged or not.
+    """The prior θ_a = W z_a + η_a of every action, logged or not.
 
-    spread, slope and flat (d,) are the deviations of η, of W's columns but the first, and of the first (0 where it is given);
-    weights (q, d) is Ŵ and coefficient_covariance (q, d, q, d) its covariance given the log; items (K, q) are the z_a. `actions` taught it;
-    `informative` says of each block whether the log could tell its spread, which is the hyperprior's where it could not.
-    `standard` (2, q − 1) holds the mean and the deviation of each item feature, by which features become z.
+    spread, slope and flat (d,) are the standard deviations of η, of W's columns except the first, and of the first (0 if it
+    is given). weights (q, d) is Ŵ and coefficient_covariance (q, d, q, d) its covariance given the log; items (K, q) are the
+    z_a. It was fitted to `actions` logged actions. `informative` holds for each block whether the log determines its spread;
+    otherwise the spread is the hyperprior's. `standard` (2, q − 1) holds the means and deviations that standardise item
+    features.
     """
 
     noise: float
@@ -397,7 +395,7 @@ class Prior:
     def start(
         self, gram: np.ndarray, response: np.ndarray, items: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """What all other actions say of actions with these sums, (m, d, d) and (m, d): Λ_a = σ²(S + C_{−a})⁻¹ and Λ_a·m_{−a}.
+        """Leave-one-out priors of actions with the given sums: Λ_a = σ²(S + C_{−a})⁻¹ (m, d, d) and Λ_a·m_{−a} (m, d).
 
         The posterior is N(V⁻¹b, σ²V⁻¹) with V = Λ_a + G_a, b = Λ_a·m_{−a} + Σxr. With A and h of the action's own rows and C
         from all: Λ = σ²(I + σ²CV⁻¹)⁻¹(I − CA), Λm = σ²(I + σ²CV⁻¹)⁻¹(Ŵz − Ch), in scaled coordinates.
@@ -416,7 +414,7 @@ class Prior:
         return 0.5 * (matrix + np.swapaxes(matrix, 1, 2)), found[:, :, -1] / s
 
     def most_uncertain(self, sums: Statistics, ridge: float) -> float:
-        """How far a logged action's ridge estimate lies from where all others put it, at most: max ‖θ̂_a − m_{−a}‖."""
+        """Largest distance of a logged action's ridge estimate from its leave-one-out prior mean, max ‖θ̂_a − m_{−a}‖."""
         known, most = np.flatnonzero(sums.counts), 0.0
         for start in range(0, len(known), AT_ONCE):
             part = known[start : start + AT_ONCE]
@@ -434,18 +432,18 @@ class Prior:
         return np.concatenate([[1.0], (features - mean) / deviation])[None]
 
     def joined(self, z: np.ndarray) -> "Prior":
-        """With one more action, at z (1, q)."""
+        """Add an action at z (1, q)."""
         return replace(self, items=np.vstack([self.items, z]))
 
     def unlogged_action(self) -> tuple[np.ndarray, np.ndarray]:
-        """The same for an action of which nothing is known, (d, d) and (d,): z = (1, 0, …)."""
+        """As `start`, for an action without rows or item features: (d, d) and (d,), z = (1, 0, …)."""
         d = len(self.spread)
         z = np.eye(1, self.items.shape[1])
         matrix, weighted = self.start(np.zeros((1, d, d)), np.zeros((1, d)), z)
         return matrix[0], weighted[0]
 
     def with_noise(self, sums: Statistics, noise: float) -> "Prior":
-        """The same scales with more noise, and W learnt anew."""
+        """Keep the scales, replace the noise, and fit W again."""
         if self.certain:
             return replace(self, noise=noise)
         rows = ActionSums.of(sums, self.items, self.flat, None)
@@ -457,11 +455,11 @@ class Prior:
 
     @property
     def certain(self) -> bool:
-        """Whether W is known, so that what is learnt of one action says nothing of another."""
+        """Whether W is known; actions are then independent."""
         return not self.coefficient_covariance.any()
 
     def scales(self) -> dict[str, float]:
-        """The spread of each block, by its name."""
+        """Spread of each block by name."""
         first = [int(np.flatnonzero(self.blocks.of == j)[0]) for j in range(len(self.blocks.names))]
         return {name: float(self.spread[i]) for name, i in zip(self.blocks.names, first, strict=True)}
 
@@ -499,18 +497,18 @@ def evidence_prior(
     scale: float | None = None,
     mean: ArrayLike | None = None,
 ) -> Prior:
-    """The prior of greatest evidence, from one logged action on.
+    """Fit the prior of maximum evidence; one logged action is enough.
 
-    Spreads have the weak hyperprior log s ~ N(log s°, 1), s° = reward deviation ÷ root mean square ‖x_block‖; so have slopes, and
-    a noise that is not given (around the reward deviation). A given `scale` replaces all spreads; a given `mean` (d,) is Ŵ,
-    without uncertainty. `items` (K, q) are the z_a and `standard` what made them of features, as `standardised` has them.
+    Spreads have the weak hyperprior log s ~ N(log s°, 1), s° = reward deviation ÷ root mean square ‖x_block‖. Slopes have the same one,
+    and so has a noise that is not given, around the reward deviation. A given `scale` replaces all spreads; a given `mean` (d,)
+    is Ŵ, without uncertainty. `items` (K, q) and `standard` are as returned by `standardised`.
     """
     k, d = sums.response.shape
     blocks = blocks_of(sums) if blocks is None else blocks
     z = np.ones((k, 1)) if items is None else items
     center = None if mean is None else vector("prior_mean", mean, d)
     if center is not None and z.shape[1] > 1:
-        raise SettingError("prior_mean with items; items say where an action starts. Leave out one of them")
+        raise SettingError("prior_mean with items; items determine the prior mean. Leave out one of them")
     if scale is not None:
         positive("prior_scale", scale)
     given = tuple(name for name, value in (("scale", scale), ("mean", mean)) if value is not None)
@@ -522,7 +520,7 @@ def evidence_prior(
     flat = flat if scale is None else np.minimum(flat, STEEPEST * spread)
     rows = ActionSums.of(sums, z, None if center is not None else flat, center)
     start = PriorScales(deviation if noise is None else noise, spread, expected)
-    # A given noise may be a bound, such as half the rewards' range: the spreads are learnt beside the log's own.
+    # A given noise may be a bound, such as half the reward range: spreads are fitted together with the log's own noise.
     scales = Search(rows.some(), blocks, start, noise=True, spread=scale is None).best()
     if noise is not None:
         scales = scales._replace(noise=noise)
@@ -549,11 +547,11 @@ def evidence_prior(
 def spread_between_actions(
     sums: Statistics, blocks: FeatureBlocks, ridge: float
 ) -> tuple[float, np.ndarray] | None:
-    """s₀ and θ₀ (d,) of raw features without a constant, from the actions with N_a ≥ 2d; None where there are too few.
+    """s₀ and θ₀ (d,) of raw features without a constant, from the actions with N_a ≥ 2d; None if there are too few.
 
-    Such features have a level that is no coordinate of theirs: one scale for all directions would take it for all that
-    differs. θ₀ is the mean of the least-squares estimates, s₀² the mean over coordinates of their variance between
-    actions, left uncorrected for estimation noise (a wider prior errs towards exploring).
+    Without a constant, the common level of the rewards lies in no single coordinate, and one scale for all directions would
+    count it as a difference between actions. θ₀ is the mean of the least-squares estimates, s₀² the mean over coordinates of
+    their variance between actions. It includes estimation noise; a wider prior explores more.
     """
     known = sums.counts >= 2 * sums.n_features
     if len(blocks.names) > 1 or CONSTANT in blocks.names or known.sum() < LEAST_ACTIONS:
@@ -564,7 +562,7 @@ def spread_between_actions(
 
 
 def evidence_of(sums: Statistics, *, blocks: FeatureBlocks, near: Evidence | None = None) -> Evidence:
-    """The log evidence of a log's rewards at the scales fitted to it, which are sought from those of a like model on."""
+    """Return the log evidence at the fitted scales; `near` is the result for a similar model, to start from."""
     expected, flat, deviation = _expected(sums, blocks, None)
     rows = ActionSums.of(sums, np.ones((sums.n_actions, 1)), flat, None)
     search = Search(rows, blocks, PriorScales(deviation, expected, expected), noise=True, spread=True)
@@ -582,7 +580,7 @@ def _default_prior(
     scale: float | None,
     center: np.ndarray | None,
 ) -> Prior:
-    """What is left without rows: a scale that was given, around the mean that was, or 0."""
+    """The prior without logged rows: the given scale around the given mean, or 0."""
     if scale is None or noise is None:
         missing = [
             f"{name}=..." for name, value in (("noise", noise), ("prior_scale", scale)) if value is None
@@ -602,29 +600,26 @@ def _default_prior(
 def _expected(
     sums: Statistics, blocks: FeatureBlocks, noise: float | None
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """What the hyperprior expects: s° and the deviation of W's column 0 for each coordinate (d,), and the reward deviation.
-
-    The deviation is around what constant features explain, and at least a given noise; without a constant there is no level.
-    """
+    """The hyperprior's s° (d,), the deviation of W's column 0 (d,), and the reward deviation, at least the given noise."""
     gram = sums.gram.sum(axis=0)
     root = float(np.sqrt(sums.squares.sum() / sums.n_rows))
     deviation = max(reward_deviation(sums, blocks), noise or 0.0)
     deviation = max(deviation, SMALLEST_NOISE * root)
     if not deviation > 0:
         raise SettingError(
-            "the log's rewards are all 0, so the noise would be estimated as 0 and the prior's width too: it says nothing "
-            "about untried actions. Pass noise=... and prior_scale=..."
+            "the log's rewards are all 0, so the noise and the prior's width would be estimated as 0. "
+            "Pass noise=... and prior_scale=..."
         )
     sizes = np.sqrt(blocks.sums(np.diag(gram)) / sums.n_rows)
     sizes = np.where(sizes > 0, sizes, max(float(sizes.max()), SMALLEST_NOISE))[blocks.of]
     flat = min(FLAT * max(root, deviation) / deviation, FLATTEST)
-    # Kernel features are many and small: what they have in common is of the size that the hyperprior expects.
+    # Kernel features are many and small: their common coefficients have the size of the hyperprior.
     kernel = np.array([name == KERNEL for name in blocks.names])[blocks.of]
     return deviation / sizes, np.where(kernel, 1.0, flat) * deviation / sizes, deviation
 
 
 def reward_deviation(sums: Statistics, blocks: FeatureBlocks) -> float:
-    """The deviation of a log's rewards around what constant features explain; around 0 where there are none."""
+    """Standard deviation of the rewards around the fit of constant features; around 0 without them."""
     gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
     constant = np.array([name == CONSTANT for name in blocks.names])[blocks.of]
     if (sums.counts > 0).sum() > 1:

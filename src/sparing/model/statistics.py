@@ -1,4 +1,4 @@
-"""Per-action sums of a log, all that engines exchange; and linear regression, which needs nothing else."""
+"""Per-action sums of a log, and the linear regression computed from them."""
 
 import warnings
 from collections.abc import Hashable, Sequence
@@ -20,27 +20,35 @@ from sparing.log.passes import ColumnarBlock, Combined, Statistic
 from sparing.log.rows import AnyLog, Rows, as_rows, concatenate_logs
 from sparing.log.sampling import ContextSample
 
+# A log with at least this many context cells is summed by the compiled kernel. NumPy takes 1/6 s for them, the kernel a
+# third of that, but loading the kernel takes about 0.5 s.
 COMPILED_CELLS = 2**24
-"""Numbers in the contexts from which the compiled kernel sums a log.
-
-NumPy takes a sixth of a second for as many, the kernel a third of that; but its first call loads it, which
-takes about half a second that smaller logs would not earn back.
-"""
-
-CONDITION_LIMIT = 1e12
-"""A Gram matrix with a larger condition number counts as singular."""
-
-SMALLEST_NOISE = 1e-6
-"""An estimated noise is at least this share of the rewards' root mean square."""
+CONDITION_LIMIT = 1e12  # a Gram matrix with a larger condition number counts as singular
+SMALLEST_NOISE = 1e-6  # least estimated noise, as a share of the rewards' root mean square
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """A monoid of per-action sums.
+    """Per-action sums of a log; ``a + b`` are the statistics of both logs together.
 
-    counts (K,) N_a, gram (K, d, d) G_a = Σ x xᵀ, response (K, d) Σ x r, squares (K,) Σ r², and the
-    largest ‖x‖ seen. `a + b` are the statistics of both logs together; `encoder` is the digest of what made the
-    contexts, where that is known, and sums of different ones refuse to add.
+    Attributes
+    ----------
+    counts : ndarray of shape (K,)
+        Rows of each action, N_a.
+    gram : ndarray of shape (K, d, d)
+        G_a = Σ x xᵀ.
+    response : ndarray of shape (K, d)
+        Σ x r.
+    squares : ndarray of shape (K,)
+        Σ r².
+    largest : float
+        Largest ‖x‖.
+    encoder : str
+        Digest of the feature encoder, or "". Statistics of different encoders cannot be added.
+
+    Examples
+    --------
+    >>> sums = sparing.Statistics.of(log)
     """
 
     counts: np.ndarray
@@ -52,19 +60,19 @@ class Statistics:
 
     @classmethod
     def zero(cls, n_actions: int, n_features: int) -> "Statistics":
-        """The statistics of no rows."""
+        """Return the statistics of no rows."""
         k, d = n_actions, n_features
         return cls(np.zeros(k, dtype=np.int64), np.zeros((k, d, d)), np.zeros((k, d)), np.zeros(k), 0.0)
 
     @classmethod
     def of(cls, log: AnyLog) -> "Statistics":
-        """Sum a log, action by action; leaf by leaf, where it has several."""
-
-        return statistics_of(log)
+        """Compute the statistics of a log or scan, in one pass."""
+        rows = as_rows(log).select(ids=False, support=False)
+        return replace(rows.fold(Sums(rows)), encoder=rows.encoder.digest)
 
     @property
     def n_actions(self) -> int:
-        """Actions, K."""
+        """Number of actions, K."""
         return len(self.counts)
 
     @property
@@ -74,7 +82,7 @@ class Statistics:
 
     @property
     def n_rows(self) -> int:
-        """Rows summed, n."""
+        """Number of rows, n."""
         return int(self.counts.sum())
 
     def __repr__(self) -> str:
@@ -102,7 +110,7 @@ class Statistics:
 
 
 def action_sums(log: Log) -> Statistics:
-    """The sums of a log in memory, action by action, by matrix products."""
+    """Return the statistics of a log in memory, by one matrix product per action."""
     sums = Statistics.zero(log.n_actions, log.n_features)
     order = np.argsort(log.actions, kind="stable")
     bounds = np.concatenate([[0], np.cumsum(log.counts)])
@@ -117,15 +125,30 @@ def action_sums(log: Log) -> Statistics:
     return replace(sums, largest=float(np.sqrt(norms.max(initial=0.0))))
 
 
-RAW = Encoder.raw(())
-"""Stands for numbers as they are, by their places."""
+RAW = Encoder.raw(())  # default of `LogSummary`: features without names
 
 
 @dataclass(frozen=True, eq=False)
 class LogSummary:
-    """All that the sums of a log tell, without its rows: statistics, labels, the features' encoder, the items.
+    """Summary of a log without its rows; learners can start from it.
 
-    `reservoir` (m, d) are a few of its contexts, which stand for all.
+    Attributes
+    ----------
+    statistics : Statistics
+        Per-action sums.
+    action_names : tuple
+        Label of each action.
+    encoder : Encoder
+        How raw columns become features.
+    items : Items or None
+        Features of the actions.
+    reservoir : ndarray of shape (m, d)
+        A sample of the log's contexts.
+
+    Examples
+    --------
+    >>> summary = sparing.LogSummary.of(log)
+    >>> learner = sparing.economical(summary, call_cost=0.05, horizon=1000)
     """
 
     statistics: Statistics
@@ -144,13 +167,15 @@ class LogSummary:
 
     @classmethod
     def of(cls, log: AnyLog) -> "LogSummary":
-        """The summary of a log, in memory or walked."""
-
-        return summary_of(log)
+        """Compute the summary of a log or scan, in one pass."""
+        rows = as_rows(log).select(ids=False, support=False)
+        sums, sample = rows.fold(Combined(Sums(rows), ContextSample(rows.n_features)))
+        sums = replace(sums, encoder=rows.encoder.digest)
+        return cls(sums, rows.action_names, rows.encoder, rows.items, sample.contexts)
 
     @property
     def n_rows(self) -> int:
-        """Rows summed, n."""
+        """Number of rows, n."""
         return self.statistics.n_rows
 
     def __repr__(self) -> str:
@@ -182,8 +207,8 @@ def least_squares(sums: Statistics, ridge: float) -> np.ndarray:
 def residual_noise(sums: Statistics, ridge: float) -> float:
     """Upper 95 % limit of σ from the residuals: σ̂² = Σ RSS_a / ν, times ν/χ²_{.05,ν}.
 
-    RSS_a = Σr² − θ̂ᵀb − λ‖θ̂‖² with the ridge estimate, ν = n − Σ tr(G_a V_a⁻¹). The plain deviation
-    understates; an understated σ breaks every confidence set.
+    RSS_a = Σr² − θ̂ᵀb − λ‖θ̂‖² with the ridge estimate, ν = n − Σ tr(G_a V_a⁻¹). The upper limit is used because confidence
+    sets with too small a σ do not hold.
     """
     theta = ridge_regression(sums, ridge)
     fitted = np.einsum("kd,kd->k", theta, sums.response) + ridge * np.einsum("kd,kd->k", theta, theta)
@@ -205,7 +230,7 @@ if TYPE_CHECKING:
 
 
 class Sums(Statistic[Log, Any]):
-    """The per-action sums of a log; by the compiled kernel where the log is large enough to earn it."""
+    """The statistics of a log; the compiled kernel computes those of a large one."""
 
     def __init__(self, log: AnyLog) -> None:
         rows = as_rows(log)
@@ -214,7 +239,6 @@ class Sums(Statistic[Log, Any]):
         self.by_columns = self.compiled
 
     def zero(self) -> Any:
-        """No rows."""
         if not self.compiled:
             return []
         from sparing.model.tiles import Tiles
@@ -222,7 +246,6 @@ class Sums(Statistic[Log, Any]):
         return Tiles(self.n_actions, self.n_features)
 
     def update(self, state: Any, block: Log | ColumnarBlock, first_row: int) -> Any:
-        """Add one more block, or keep it until the leaf is full."""
         if self.compiled:
             state.add(block.contexts, block.actions, block.rewards)
         else:
@@ -230,7 +253,6 @@ class Sums(Statistic[Log, Any]):
         return state
 
     def finish(self, state: Any) -> Statistics:
-        """The sums of a leaf."""
         if self.compiled:
             return state.sums()
         if not state:
@@ -238,22 +260,7 @@ class Sums(Statistic[Log, Any]):
         return action_sums(state[0] if len(state) == 1 else concatenate_logs(state[0], state))
 
     def merge(self, one: Statistics, other: Statistics) -> Statistics:
-        """Both added."""
         return one + other
-
-
-def statistics_of(log: AnyLog) -> Statistics:
-    """The sums of a log, in memory or walked."""
-    rows = as_rows(log).select(ids=False, support=False)
-    return replace(rows.fold(Sums(rows)), encoder=rows.encoder.digest)
-
-
-def summary_of(log: AnyLog) -> LogSummary:
-    """What a log's sums tell, without its rows."""
-    rows = as_rows(log).select(ids=False, support=False)
-    sums, some = rows.fold(Combined(Sums(rows), ContextSample(rows.n_features)))
-    sums = replace(sums, encoder=rows.encoder.digest)
-    return LogSummary(sums, rows.action_names, rows.encoder, rows.items, some.contexts)
 
 
 @keywords_of(ColumnRoles)
@@ -267,11 +274,16 @@ def summarise(
     progress: Progress | None = None,
     **columns: Unpack[ColumnKeywords],
 ) -> LogSummary:
-    """Sum up a table's rows. Deprecated: use `scan(source, ...).summary()`.
+    """Summarise a table. Deprecated: use `scan(source, ...).summary()`.
 
-    `threads` are those of the local engine (`scan(workers=...)`), by default one a core.
+    Parameters
+    ----------
+    source, actions, features, engine, progress, **columns
+        As in `scan`.
+    threads : int, optional
+        Number of threads of the local engine; by default one per core.
     """
-    from sparing.log.formats import scan  # which imports PyArrow: a log in memory does not need it
+    from sparing.log.formats import scan  # imports PyArrow
 
     warnings.warn(
         "summarise(source, ...) is deprecated; use scan(source, ...).summary()",
@@ -279,7 +291,7 @@ def summarise(
         stacklevel=2,
     )
     if isinstance(source, Rows):
-        return summary_of(source)
+        return LogSummary.of(source)
     if threads is not None:
         validation.integer("threads", threads, least=1, hint=", or None for all cores")
     where = local(threads) if engine is None else engine

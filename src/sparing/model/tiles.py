@@ -1,7 +1,7 @@
-"""Sums of rows that stand in columns: tiles are turned into rows, rows wait for their action's next product.
+"""Compiled per-action sums of columnar rows.
 
-A rank-one update a row moves the whole of G_a through the processor for each row. Here the rows of an action
-wait in a small buffer, and XᵀX of a full buffer is added at once, by blocks that stay in registers.
+A rank-one update per row would load the whole of G_a for each row. Here the rows of an action are buffered, and XᵀX of a
+full buffer is added at once, in blocks that stay in registers.
 """
 
 import math
@@ -19,21 +19,14 @@ from sparing.native.compile import compiled
 
 cgutils: Any = untyped  # its functions carry no types
 
-TILE = 256
-"""Rows that are turned from columns into rows at a time."""
-
-HIGH, WIDE, LANES = 4, 8, 4
-"""A block of XᵀX has HIGH rows and WIDE columns, in vectors of LANES numbers: eight accumulators."""
-
-DEPTH = 64
-"""Rows of an action that wait for one product; fewer where all the waiting rows would not be small."""
-
-SMALL = 2**26
-"""Bytes of waiting rows up to which DEPTH stands."""
+TILE = 256  # rows transposed at a time
+HIGH, WIDE, LANES = 4, 8, 4  # rows and columns of a block of XᵀX, and numbers per vector: eight accumulators
+DEPTH = 64  # buffered rows per action,
+SMALL = 2**26  # unless all buffers would take more bytes than this
 
 
 def _load(typing: Any, address: Any, index: Any) -> Any:
-    """The index-th number from an address on: a column of Arrow's, wherever it lies."""
+    """Load the index-th float64 after an address, such as a column of Arrow's."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         start = builder.inttoptr(arguments[0], ir.DoubleType().as_pointer())
@@ -86,10 +79,10 @@ block: Any = intrinsic(_block)
 
 
 class State(NamedTuple):
-    """Sums under way: those of Statistics, of G_a only the entries j ≥ i, and each action's waiting rows.
+    """Partial sums of Statistics, of G_a only the entries j ≥ i, and each action's buffered rows.
 
-    waiting (K, depth, width) are rows, padded to a multiple of WIDE, and owed (K, depth) their rewards; the
-    first filled (K,) of them count. largest (1,) is the largest ‖x‖² so far.
+    waiting (K, depth, width) are rows, padded to a multiple of WIDE, and owed (K, depth) their rewards; the first filled (K,)
+    of them are valid. largest (1,) is the largest ‖x‖² so far.
     """
 
     counts: np.ndarray
@@ -103,7 +96,7 @@ class State(NamedTuple):
 
 
 class Tiles:
-    """Sums rows batch by batch; the bits of the result depend on the rows and their order alone."""
+    """Sums rows batch by batch; the result depends, to the bit, only on the rows and their order."""
 
     def __init__(self, n_actions: int, n_features: int) -> None:
         sums = Statistics.zero(n_actions, n_features)
@@ -124,7 +117,7 @@ class Tiles:
     ) -> int:
         """Add rows: d columns of n numbers or one array (n, d), action indices (n,) and rewards (n,).
 
-        Returns the first row with a number that is not finite, or −1; after such a row the sums are void.
+        Returns the first row with a number that is not finite, or −1; after such a row the sums are invalid.
         """
         if isinstance(contexts, np.ndarray):
             parts, step = [_plain(contexts)], contexts.shape[1]
@@ -136,16 +129,16 @@ class Tiles:
         return add(columns, step, _plain(actions, np.int32), _plain(rewards), self.state)
 
     def sums(self) -> Statistics:
-        """The statistics of all rows added; the end of these sums, whose arrays they take."""
+        """Return the statistics of all rows; they take over the arrays, so no rows can be added after."""
         finish(self.state)
         counts, gram, response, squares, largest = self.state[:5]
         return Statistics(counts, gram, response, squares, math.sqrt(largest[0]))
 
 
 def waiting_shape(n_actions: int, n_features: int) -> tuple[int, int]:
-    """How many rows of an action wait, and how wide they are.
+    """Number and width of an action's buffered rows.
 
-    All together they take no more than SMALL bytes, or else about half of what the matrices G_a take.
+    All buffers together take at most SMALL bytes, or about half of the memory of the matrices G_a.
     """
     width = -(-n_features // WIDE) * WIDE
     if 8 * n_actions * DEPTH * width <= SMALL:
@@ -154,7 +147,7 @@ def waiting_shape(n_actions: int, n_features: int) -> tuple[int, int]:
 
 
 def _plain(values: np.ndarray, dtype: type = np.float64) -> np.ndarray:
-    """The values in one piece, read-only, so that the kernel is compiled for one kind of array."""
+    # Contiguous and read-only, so that the kernel is compiled for one type of array.
     plain = np.require(values, dtype, ["C", "A"]).view()
     plain.setflags(write=False)
     return plain
@@ -162,7 +155,7 @@ def _plain(values: np.ndarray, dtype: type = np.float64) -> np.ndarray:
 
 @compiled
 def flush(state: State, action: int, part: np.ndarray) -> None:
-    """Add an action's waiting rows X and rewards r: G += XᵀX (entries j ≥ i), b += Xᵀr, Σ r²."""
+    """Add an action's buffered rows X and rewards r: G += XᵀX (entries j ≥ i), b += Xᵀr, Σ r²."""
     count, d = state.filled[action], state.response.shape[1]
     rows, rewards = state.waiting[action], state.owed[action]
     gram, response = state.gram[action], state.response[action]
@@ -185,7 +178,7 @@ def flush(state: State, action: int, part: np.ndarray) -> None:
 
 @compiled
 def fill(columns: np.ndarray, step: int, start: int, tile: np.ndarray, norms: np.ndarray) -> None:
-    """Turn len(norms) rows from `start` on, `step` numbers apart in each column, into rows with their ‖x‖²."""
+    """Transpose len(norms) rows from `start` on, `step` numbers apart in each column, and compute their ‖x‖²."""
     for row in range(len(norms)):
         norms[row] = 0.0
     whole = len(columns) // 4 * 4  # four columns at a time fill half a cache line of a row at once
@@ -209,7 +202,7 @@ def fill(columns: np.ndarray, step: int, start: int, tile: np.ndarray, norms: np
 
 @compiled
 def finish(state: State) -> None:
-    """Add the rows that still wait, and mirror each G_a."""
+    """Add the buffered rows, and mirror each G_a."""
     part = np.empty((HIGH, WIDE))
     for action in range(len(state.counts)):
         flush(state, action, part)
@@ -233,7 +226,7 @@ def add(columns: np.ndarray, step: int, actions: np.ndarray, rewards: np.ndarray
         fill(columns, step, start, tile, norms[:size])
         for row in range(size):
             reward = rewards[start + row]
-            # Of finite numbers too ‖x‖² may be ∞.
+            # ‖x‖² of finite numbers may overflow.
             if not (math.isfinite(reward) and (math.isfinite(norms[row]) or np.isfinite(tile[row]).all())):
                 return start + row
             top = max(top, norms[row])

@@ -181,7 +181,12 @@ class Plan:
     def cheapest(self, regret: float, *, surely: bool = False) -> Option | None:
         """Return the option with the fewest mean calls whose mean regret is at most `regret`, or None.
 
-        With `surely`, the upper limit of its regret must be at most `regret` too.
+        Parameters
+        ----------
+        regret : float
+            Largest allowed regret over the horizon, in units of the reward.
+        surely : bool
+            Apply the limit to the upper limit of the prediction interval too.
         """
         for option in self.by_calls:
             found = option.regret_at()
@@ -205,6 +210,7 @@ class Plan:
         return answers(self)
 
     def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON values."""
         plain = ("horizon", "call_cost", "budget", "worlds", "confidence", "coverage", "seed", "noise")
         return {
             "sentence": self.sentence,

@@ -38,16 +38,15 @@ DARK = {
     "#b0578a": "#e59cc4",
     "#2a7aa8": "#a5daf8",
 }
-"""Ink, paper, grid and the colours of our figures: in the light scheme, and what each becomes in the dark one."""
+"""Colours of figures in the light scheme, and their replacements in the dark one."""
 
 
 def variable(colour: str) -> str:
-    """A colour of the palette that follows the scheme of the page; elsewhere, or if it is not of the palette, it is itself."""
+    """Return a CSS colour that follows the page's scheme, if the palette has it."""
     return f"var(--c{colour[1:]},{colour})" if colour in DARK else colour
 
 
 def scheme() -> str:
-    """The dark scheme: what each colour of the palette becomes."""
     return "".join(f"--c{light[1:]}:{dark};" for light, dark in DARK.items())
 
 
@@ -123,8 +122,8 @@ table.map td.gap { outline: 2px solid var(--orange); outline-offset: -2px; font-
 """
 
 
+# Distinguishable with any colour vision.
 COLOURS = ("#7f7f7f", "#0072b2", "#d55e00", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#000000")
-"""Told apart by readers with any colour vision."""
 
 STYLE: dict[Any, Any] = {
     "font.size": 10,
@@ -143,13 +142,13 @@ STYLE: dict[Any, Any] = {
 
 
 def styled() -> Any:
-    """A context in which titles, legends and text are made in our style."""
+    """Return a context manager that sets the figure style."""
     mpl = require("matplotlib", extra="report", purpose="drawing a figure")
     return mpl.rc_context(STYLE)
 
 
 def empty_figure(*, width: float, height: float) -> "Figure":
-    """A figure without axes, drawn without a display."""
+    """Return a figure without axes that needs no display."""
     with styled():
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -160,14 +159,14 @@ def empty_figure(*, width: float, height: float) -> "Figure":
 
 
 def panels(count: int, *, width: float = 5.2, height: float = 4.2) -> tuple["Figure", Sequence["Axes"]]:
-    """A row of axes, each so wide and high."""
+    """Return a figure with a row of axes, each of this size in inches."""
     figure = empty_figure(width=width * count, height=height)
     with styled():
         return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
 def spread_out(places: np.ndarray, least: float) -> np.ndarray:
-    """Places (n,) moved as little as it takes to be `least` apart, in the same order."""
+    """Move places (n,) as little as possible so that they are `least` apart, in the same order."""
     order = np.argsort(places, kind="stable")
     blocks: list[tuple[float, int]] = []  # the middle and the size of places that touch
     for place in places[order].tolist():
@@ -190,7 +189,7 @@ def save_png(
     dpi: int = 144,
     entries: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a figure as PNG with text entries, whole or not at all; a palette of 256 colours makes it a third of the size."""
+    """Write a figure as PNG with text entries, atomically; 256 colours reduce it to a third of the size."""
     from PIL import Image, PngImagePlugin
 
     entries_chunk = PngImagePlugin.PngInfo()
@@ -204,9 +203,9 @@ def save_png(
 
 
 def to_svg(figure: "Figure", alternative: str = "") -> str:
-    """A figure as an SVG element for a page, whose ink and type it takes; with a text that says what is to be seen.
+    """Return a figure as an SVG element with an alternative text; it uses the page's font and colours.
 
-    Its names are its own: two figures on a page do not share clips and marks.
+    Ids are unique, so that several figures can be on a page.
     """
     with styled():
         buffer = io.StringIO()

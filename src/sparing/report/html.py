@@ -21,7 +21,7 @@ ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 
 
 
 def page(title: str, parts: Iterable[str]) -> str:
-    """Put parts of HTML together under a title."""
+    """Return a complete page of HTML parts."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -38,7 +38,10 @@ def table(
     numbers: bool = False,
     words: bool = False,
 ) -> str:
-    """A table; the rows with these numbers stand out. `numbers` stay on one line each; `words` are set from the left, and one below the other on a phone."""
+    """Return a table with some rows emphasised.
+
+    With `numbers`, cells do not wrap; with `words`, they are left-aligned and stacked on a phone.
+    """
     head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
     body = []
     for number, row in enumerate(rows):
@@ -52,17 +55,17 @@ def table(
 
 
 def scrolling(html: str, *, label: str) -> str:
-    """What may be wider than the page: it scrolls by itself, with the keyboard too."""
+    """Wrap wide content so that it scrolls by itself, also by keyboard."""
     return f'<div class="wide" tabindex="0" role="group" aria-label="{escape(label)}">{html}</div>'
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
-    """Names and what is said of each, side by side, or one below the other where there is no room."""
+    """Return a description list of names and texts."""
     return f"<dl>{''.join(f'<dt>{escape(name)}</dt><dd>{escape(text)}</dd>' for name, text in rows)}</dl>"
 
 
 def figure(drawn: str, caption: str, *, narrow: str = "") -> str:
-    """A drawing with what it shows in words; `narrow` is the drawing for a phone, where without one a wide drawing scrolls by itself."""
+    """Return a drawing with its caption; `narrow` is the drawing for phones. Without one, a wide drawing scrolls."""
     if drawn.startswith("<svg") and not narrow:
         drawn = scrolling(drawn, label="Figure")
     if narrow:
@@ -71,12 +74,11 @@ def figure(drawn: str, caption: str, *, narrow: str = "") -> str:
 
 
 def folded(summary: str, html: str) -> str:
-    """What is one click away."""
     return f"<details><summary>{escape(summary)}</summary>{html}</details>"
 
 
 def paragraph(text: str, *, kind: str = "", commands: Iterable[str] = ()) -> str:
-    """A paragraph; kind is its class in the style sheet: `lead`, `note`, `warning`, `headline` or one with a verdict, `headline full`. The commands in it are set as such."""
+    """Return a paragraph of a CSS class: `lead`, `note`, `warning`, `headline`, or a verdict such as `headline full`."""
     mark, html = f' class="{kind}"' if kind else "", escape(text)
     for command in commands:
         html = html.replace(escape(command), f"<code>{escape(command)}</code>")
@@ -84,17 +86,15 @@ def paragraph(text: str, *, kind: str = "", commands: Iterable[str] = ()) -> str
 
 
 def heading(text: str) -> str:
-    """A second-level heading."""
     return f"<h2>{escape(text)}</h2>"
 
 
 def preformatted(text: str) -> str:
-    """Text as it stands."""
     return f"<pre>{escape(text)}</pre>"
 
 
 def write_page(path: str | os.PathLike[str], html: str) -> None:
-    """Write a page, whole or not at all; what UTF-8 lacks (a byte of a file's name) as an escape."""
+    """Write a page atomically; characters that UTF-8 cannot encode (from file names) are escaped."""
     with archive.replacing(path) as part:
         Path(part).write_text(html, encoding="utf-8", errors="backslashreplace")
 
@@ -102,7 +102,7 @@ def write_page(path: str | os.PathLike[str], html: str) -> None:
 def write_report(
     folder: str | os.PathLike[str], name: str, drawn: "Figure", *, title: str, parts: Iterable[str]
 ) -> tuple[Path, Path]:
-    """Write a figure as name.png and a page as name.html into a folder, which is made if needed; both paths."""
+    """Write name.png and name.html into a folder, which is made if needed; return both paths."""
     target = archive.folder(folder)
     image, document = target / f"{name}.png", target / f"{name}.html"
     figures.save_png(drawn, image)
@@ -110,24 +110,19 @@ def write_report(
     return image, document
 
 
-STEPS = 400
-"""Steps of an area, at most."""
-
-NUMBERED = 8
-"""Columns that have room for a number each."""
-
+STEPS = 400  # most steps of an area
+NUMBERED = 8  # most columns with a number each
 FRAMED = ' class="gap"'
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of parts, each a kind and a share of the full width, and the number that stands beside it."""
+    """A bar of parts, each a CSS class and a share of the width, and a number."""
 
     parts: tuple[tuple[str, float], ...]
     number: str
 
     def html(self) -> str:
-        """The bar as a table's cell."""
         parts = "".join(
             f'<i class="{kind}" style="--s: {share:.4g}"></i>' for kind, share in self.parts if share > 0
         )
@@ -135,7 +130,7 @@ class Bar:
 
 
 def bars(header: Sequence[str], rows: Sequence[tuple[str, Sequence[Bar]]], *, marks: dict[int, str]) -> str:
-    """A table of names with bars beside them; before the row of this number a mark says what changes there."""
+    """Return a table of names and bars; `marks` are texts before the rows of these indices."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
     body = []
     for place, (name, cells) in enumerate(rows):
@@ -146,7 +141,7 @@ def bars(header: Sequence[str], rows: Sequence[tuple[str, Sequence[Bar]]], *, ma
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
-    """What the kinds of parts are; nothing where there is but one."""
+    """Return a legend; empty for a single entry."""
     if len(entries) < 2:
         return ""
     items = "".join(f'<li><i class="{kind}"></i>{escape(label)}</li>' for kind, label in entries)
@@ -154,7 +149,7 @@ def key(entries: Sequence[tuple[str, str]]) -> str:
 
 
 def columns(values: Sequence[float], ticks: Sequence[str], *, kind: str, label: str) -> str:
-    """Columns over ticks: one under each column, or some from the left end to the right; few columns have their numbers."""
+    """Return a column chart; ticks are one per column, or spread from left to right."""
     top, few = max(values) or 1, len(values) <= NUMBERED
     drawn = []
     for value in values:
@@ -170,7 +165,7 @@ def columns(values: Sequence[float], ticks: Sequence[str], *, kind: str, label: 
 
 
 def area(layers: Sequence[tuple[str, np.ndarray]], *, top: float, ticks: Sequence[str], label: str) -> str:
-    """Layers (K,) over one another up to `top`, over ticks from the left end to the right."""
+    """Return stacked areas of layers (K,) up to `top`, with ticks spread from left to right."""
     count = len(layers[0][1])
     picked = np.unique(np.linspace(0, count - 1, min(STEPS, count)).round().astype(int))
     edges, below, paths = np.arange(len(picked) + 1), np.zeros(len(picked)), []
@@ -190,14 +185,13 @@ def area(layers: Sequence[tuple[str, np.ndarray]], *, top: float, ticks: Sequenc
 
 
 def _steps(edges: np.ndarray, heights: np.ndarray) -> list[tuple[float, float]]:
-    """The corners of a line of steps."""
     return list(zip(edges.repeat(2)[1:-1].tolist(), heights.repeat(2).tolist(), strict=True))
 
 
 def heat(
     corner: str, across: Sequence[str], rows: Sequence[tuple[str, Sequence[tuple[float, str, bool]]]]
 ) -> str:
-    """A table whose cells, each a share, its text and whether it is framed, are shaded by their shares."""
+    """Return a table of cells (share, text, framed), shaded by their shares."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (corner, *across))
     body = []
     for name, cells in rows:

@@ -1,7 +1,4 @@
-"""Results where they are looked at one by one: as a short piece of HTML in a notebook, and as a pandas frame.
-
-The HTML takes the colours of the page that it stands in, light or dark, and every text in it is escaped.
-"""
+"""Results in notebooks: short HTML in the colours of the page, and pandas frames."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -12,11 +9,8 @@ from sparing.errors import MissingExtraError
 if TYPE_CHECKING:
     import pandas
 
-MOST_ROWS = 12
-"""Rows of a table in a notebook; the frame has them all."""
-
-LONGEST = 120
-"""Letters of one text in a notebook."""
+MOST_ROWS = 12  # of a table
+LONGEST = 120  # characters of a text
 
 CELL = "text-align: {}; padding: .15rem .6rem; color: inherit; background: transparent; border: 0"
 LINE = "; border-bottom: 1px solid color-mix(in srgb, currentColor 30%, transparent)"
@@ -31,7 +25,7 @@ def card(
     rows: Sequence[Sequence[str]] = (),
     notes: Sequence[str] = (),
 ) -> str:
-    """A title, sentences, facts by their names, a table of which the first rows are shown, and notes."""
+    """Return a title, sentences, named facts, the first rows of a table, and notes."""
     parts = [f"<strong>{_text(title)}</strong>", *(f"<div>{escape(each)}</div>" for each in said)]
     about = [_row([name, text], "left", "left") for name, text in facts]
     if about:
@@ -46,19 +40,19 @@ def card(
 
 
 def frame(columns: Mapping[str, Any], *, index: str | None = None) -> "pandas.DataFrame":
-    """Columns as a pandas frame; its index, which counts from 0, has this name."""
+    """Return columns as a pandas frame with an index of this name from 0."""
     try:
         import pandas
     except ImportError as error:
         raise MissingExtraError(
-            "to_frame() gives a pandas frame, and pandas is not installed. Run: pip install pandas; or take to_dict()"
+            "to_frame() needs pandas, which is not installed. Run: pip install pandas; or use to_dict()"
         ) from error
     made = pandas.DataFrame(dict(columns))
     return made if index is None else made.rename_axis(index)
 
 
 def records(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Rows that have the same names, as columns."""
+    """Turn rows with the same names into columns."""
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 

@@ -2,15 +2,12 @@
 
 from collections.abc import Hashable, Sequence
 
-LONGEST = 40
-"""Letters of a name in a sentence, at most."""
-
-NAMED = 10
-"""Names listed before the rest is left out."""
+LONGEST = 40  # characters of a name
+NAMED = 10  # names in a list
 
 
 def percent(share: float) -> str:
-    """A share in whole per cent; what is neither nothing nor all never looks as if it were."""
+    """Format a share in whole per cent; only 0 and 1 are shown as 0% and 100%."""
     if 0 < share < 0.005:
         return "<1%"
     if 0.995 <= share < 1:
@@ -19,18 +16,18 @@ def percent(share: float) -> str:
 
 
 def number(value: float) -> str:
-    """A number with as many digits as matter."""
+    """Format a number with about two significant digits."""
     if value.is_integer() or abs(value) >= 9.95:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 1 else f"{value:.2g}"
 
 
 def counted(many: int, noun: str) -> str:
-    """Such as "1 action" and "2 actions"."""
+    """Format a count, such as "1 action" or "2 actions"."""
     return f"{many:,} {noun}{'' if many == 1 else 's'}"
 
 
 def join_names(names: Sequence[Hashable], most: int = NAMED) -> str:
-    """The first few names, with commas, each cut where it is long."""
+    """Join the first names with commas; long ones are cut."""
     shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in map(str, names[:most])]
     return ", ".join(shown) + (", …" if len(names) > most else "")

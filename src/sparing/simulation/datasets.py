@@ -330,7 +330,7 @@ def load(
     if name != ROUTING:
         return classification(name, fallback=fallback, cache=cache, say=say)
     if fallback:
-        raise DataError(f"nothing can stand in for {ROUTING}; load it without fallback=True.")
+        raise DataError(f"{ROUTING} has no fallback; load it without fallback=True.")
     return routing(cache=cache, say=say)
 
 

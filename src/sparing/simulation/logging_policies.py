@@ -113,7 +113,18 @@ LOGGING = {
 
 
 def logging_policy(support: str, world: World, *, unsupported: float, seed: int = 0) -> LoggingPolicy:
-    """Return the named logging policy with the mean share n^UA of unsupported actions."""
+    """Return the named logging policy of a world.
+
+    Parameters
+    ----------
+    support : str
+        A name of `LOGGING`.
+    world : World
+    unsupported : float
+        Mean share n^UA of unsupported actions, in [0, 1).
+    seed : int
+        Seed of the policy.
+    """
     fraction("unsupported", unsupported, zero=True)
     return LOGGING[one_of("support", support, LOGGING)](world, unsupported, np.random.default_rng([seed, 1]))
 
@@ -144,13 +155,19 @@ def draw_log(
     policy : Policy, optional
         A logging policy of your own, instead of `support`.
     seed : int
+        Seed of the policy and of the rows.
 
     Returns
     -------
     Log
+
+    Examples
+    --------
+    >>> world = sparing.simulation.LinearWorld(n_actions=6, n_features=3, seed=0)
+    >>> log = sparing.simulation.draw_log(world, rows=800, support="never-logged", seed=1)
     """
     if never is not None and policy is not None:
-        raise SettingError("got never and policy; give one of them, a policy says itself what it never does")
+        raise SettingError("got never and policy; give one of them")
     rng = np.random.default_rng([integer("seed", seed), 2])
     if never is not None:
         policy = without(world, never)

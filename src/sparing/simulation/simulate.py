@@ -61,9 +61,11 @@ class Trace:
 
     @property
     def skipped_losses(self) -> np.ndarray:
+        """Losses of the rounds without a reward call."""
         return self.losses[~self.needs_reward]
 
     def reason_counts(self) -> dict[str, int]:
+        """Count the rounds by reason, the most frequent first."""
         return dict(Counter(self.reasons.tolist()).most_common())
 
     def to_frame(self) -> "pandas.DataFrame":
