@@ -76,7 +76,7 @@ def round_trip(log, path, **options):
 @pytest.mark.parametrize("support", SUPPORTS)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_round_trip_changes_nothing(tmp_path, ending, support, labels):
-    """A text file needs to be told the labels that are not whole numbers; the others need nothing."""
+    """A text file needs the labels that are not whole numbers; the others need nothing."""
     log = random_log(LABELS[labels], support)
     options = {"actions": LABELS[labels]} if ending == "csv" else {}
     assert_same(round_trip(log, tmp_path / f"log.{ending}", **options), log)

@@ -332,7 +332,9 @@ def _feature_names(source: TableSource, columns: TableColumns) -> list[str] | No
     if len(names) == 1 and arrays.is_list(source.schema.field(names[0]).type):
         return None
     written = source.stored_metadata.get("features", {})
-    features = [written.get(name, _feature_name(name)) for name in names]
+    features = [
+        written.get(name, name if DIGITS.fullmatch(name[2:]) else name.removeprefix("x_")) for name in names
+    ]
     return features if len(set(features)) == len(features) else list(names)
 
 
@@ -403,10 +405,6 @@ def _column_of_action(name: Hashable, by_text: Mapping[str, str]) -> str | None:
     if isinstance(name, float) and name.is_integer():
         texts.append(str(int(name)))
     return next((by_text[text] for text in texts if text in by_text), None)
-
-
-def _feature_name(column: str) -> str:
-    return column if DIGITS.fullmatch(column[2:]) else column.removeprefix("x_")
 
 
 class Scan(Rows):
