@@ -188,5 +188,5 @@ def test_an_object_store_that_does_not_have_it(bucket):
 
 @pytest.mark.parametrize("address", ["http://example.org/y.csv", "HTTPS://example.org/logs/*.parquet"])
 def test_a_web_address_is_rejected_with_advice(address):
-    with pytest.raises(LogError, match=r"example\.org.* download it and name the file"):
+    with pytest.raises(LogError, match=r"example\.org.* Download it and name the file"):
         open_table(address)

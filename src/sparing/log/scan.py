@@ -435,7 +435,6 @@ class Scan(Rows):
             self.header = layout.log(first).part(slice(0, 0))
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
-        """Compute a statistic in one pass over all rows, on the engine's workers."""
         make: Any = self.layout.columnar if statistic.by_columns and self.layout.plain else self.layout.log
         return scan_rows(
             self.source,
