@@ -60,10 +60,14 @@ def test_of_several_files_the_one_with_the_row(tmp_path):
         (
             "log.csv",
             "1,x,1\n2,y\n3,x,0\n",
-            r"line 3 has 2 cells \(\['2', 'y'\]\); the header has 3\. Fill in .* its comma$",
+            r"line 3 has 2 cells \(\['2', 'y'\]\); the header has 3\. Add .* its comma$",
         ),
         ("log.csv", "1,x,1\n2,y,0,5\n3,x,0\n", r"line 3 has 4 cells .* holds a comma in double quotes, or"),
-        ("log.csv", '"1\n7",x,1\n\r\n2\n3,x,0\n', r"line 5 has 1 cell .*; the header has 3\. Fill in"),
+        (
+            "log.csv",
+            '"1\n7",x,1\n\r\n2\n3,x,0\n',
+            r"line 5 has 1 cell .*; the header has 3\. Add the missing",
+        ),
         ("log.csv", '1,x,1\n"2,y,0\n3,x,0\n', r"line 3 has 1 cell .* continues to line 4: close its quote"),
         (
             "log.csv.gz",

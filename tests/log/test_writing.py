@@ -215,7 +215,7 @@ def test_labels_that_a_file_cannot_hold_leave_no_file(tmp_path, ending, names, m
 
 def test_features_that_a_file_cannot_tell_apart(tmp_path):
     log = random_log(["a", "b"], "none", feature_names=["age", "x_age", "c"])
-    with pytest.raises(LogError, match="not all different"):
+    with pytest.raises(LogError, match="differ only in a prefix x_"):
         write_log(log, tmp_path / "log.parquet")
 
 
