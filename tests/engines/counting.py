@@ -1,4 +1,4 @@
-"""Work that other processes can import: it notes what it does, and dies where it is told to."""
+"""Work that other processes can import: it notes what it does, and exits where a test wants it to."""
 
 import os
 import signal

@@ -95,7 +95,7 @@ def test_a_client_is_an_engine(client):
     again.client.close()
 
 
-def test_what_is_no_engine_is_told(monkeypatch):
+def test_unknown_engines_are_rejected(monkeypatch):
     monkeypatch.setattr("sparing.engines.cluster.TIMEOUT", "0.5s")
     for unknown in ("spark", "processes"):
         with pytest.raises(SettingError, match=r"'local'.* dask://host:8786"):

@@ -39,7 +39,7 @@ def test_an_id_that_cannot_be_looked_up_is_an_error():
         ContextIndex(np.array([1, 2])).place([1])
 
 
-def test_repeats_are_told():
+def test_repeats_are_reported():
     assert ContextIndex(np.array([[0.0], [-0.0]])).repeats
     assert ContextIndex(np.array([1, 2, 1])).repeats
     assert not ContextIndex(np.array([[0.0], [1.0]])).repeats

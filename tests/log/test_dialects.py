@@ -50,8 +50,8 @@ def test_the_header_line_tells_what_parts_the_cells(tmp_path, plain, mark, name,
     content = text(mark, quoted=quoted).encode()
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith("gz") else content)
     same(sparing.read_log(tmp_path / name, **ROLES), plain)
-    ((_, walked),) = sparing.scan(tmp_path / name, workers=1, **ROLES).blocks()
-    same(walked, plain)
+    ((_, scanned),) = sparing.scan(tmp_path / name, workers=1, **ROLES).blocks()
+    same(scanned, plain)
 
 
 def test_any_other_character_is_named(tmp_path, plain):

@@ -51,7 +51,7 @@ def test_negative_zero_is_zero_and_the_caller_keeps_it():
     np.testing.assert_array_equal(np.signbit(contexts), signs)
 
 
-def test_rows_of_one_hash_are_still_told_apart(monkeypatch):
+def test_rows_of_one_hash_are_still_distinguished(monkeypatch):
     contexts = draw("repeats", np.random.default_rng(1), rows=500)
     monkeypatch.setattr(hashing, "context_hashes", lambda rows: np.zeros(len(rows), np.uint64))
     np.testing.assert_array_equal(context_groups(contexts), by_sorting(contexts))

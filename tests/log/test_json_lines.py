@@ -70,20 +70,20 @@ def test_what_makes_no_table(tmp_path, lines, said):
         sparing.read_log(written(tmp_path / "log.jsonl", lines), **ROLES)
 
 
-def test_a_line_that_is_cut_off_is_told(tmp_path):
+def test_a_line_that_is_cut_off_is_reported(tmp_path):
     path = written(tmp_path / "log.jsonl", rows())
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(LogError, match=f"line {N} is not whole JSON"):
         sparing.read_log(path, **ROLES)
 
 
-def test_a_list_over_many_lines_is_told_how_to_be_turned(tmp_path):
+def test_a_list_over_many_lines_is_rejected_with_advice(tmp_path):
     (tmp_path / "log.jsonl").write_text(json.dumps(list(rows()), indent=1))
     with pytest.raises(LogError, match=r"line 1 is not whole JSON .* is turned by: jq -c '\.\[\]' OLD > NEW"):
         sparing.read_log(tmp_path / "log.jsonl", **ROLES)
 
 
-def test_a_field_twice_in_a_line_is_told(tmp_path):
+def test_a_field_twice_in_a_line_is_reported(tmp_path):
     path = written(tmp_path / "log.jsonl", rows())
     path.write_text(path.read_text().replace('"quality"', '"quality": 1, "quality"', 1))
     with pytest.raises(
@@ -131,14 +131,14 @@ def test_whole_numbers_beyond_64_bits_are_read(tmp_path):
         ({0: [1.0, "x"]}, r"log\.jsonl: 'odd' does not make a column: .*\. Make it one kind"),
     ],
 )
-def test_a_field_of_several_kinds_is_told_with_its_lines_where_it_is_used(tmp_path, odd, said):
+def test_a_field_of_several_kinds_is_reported_with_its_lines_where_it_is_used(tmp_path, odd, said):
     lines = [{**row, "odd": odd.get(i)} for i, row in enumerate(rows())]
     path = written(tmp_path / "log.jsonl", lines)
     path.write_bytes(b"\n\n\n" + path.read_bytes())
     for roles in (ROLES, {**ROLES, "reward": "odd"}, {**ROLES, "contexts": ["odd"]}):
-        with pytest.raises(LogError, match=said) as told:
+        with pytest.raises(LogError, match=said) as error:
             sparing.read_log(path, **roles)
-        assert "contexts=[...]" in str(told.value)
+        assert "contexts=[...]" in str(error.value)
     log = sparing.read_log(path, **ROLES, contexts=["prompt.lang", "embedding"])
     assert log.n_rows == N
 
@@ -151,7 +151,7 @@ def test_lists_of_anything_but_numbers_are_left_out(tmp_path):
     assert all(f"{name}: left out, a column of list<" in kinds for name in ("tags", "none", "parts"))
 
 
-def test_vectors_of_several_lengths_are_told_with_what_to_do(tmp_path):
+def test_vectors_of_several_lengths_are_rejected_with_advice(tmp_path):
     lines = [{**row, "embedding": [1.0] * (2 + (i > 4))} for i, row in enumerate(rows())]
     with pytest.raises(
         LogError, match=r"embedding at row 5 is .*; expected a list of 2 finite numbers.*contexts="
@@ -159,7 +159,7 @@ def test_vectors_of_several_lengths_are_told_with_what_to_do(tmp_path):
         sparing.read_log(written(tmp_path / "log.jsonl", lines), **ROLES)
 
 
-def test_what_json_does_not_have_is_told_with_null(tmp_path):
+def test_what_json_does_not_have_is_rejected_with_advice_on_null(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text('{"model": "mini", "quality": NaN}\n')
     with pytest.raises(LogError, match=r"line 1 is not whole JSON .NaN is not a number; write null"):

@@ -1,4 +1,4 @@
-"""What is wrong with a row of a text file is told with its line."""
+"""What is wrong with a row of a text file is reported with its line."""
 
 import gzip
 
@@ -27,7 +27,7 @@ CASES = {
 }
 
 
-def walk(path, **options):
+def scan_rows(path, **options):
     other_formats.opened(path, **options)[0].read()
 
 
@@ -38,12 +38,12 @@ def written(folder, name, text):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("walked", [False, True])
-def test_a_row_is_told_with_its_line(tmp_path, case, walked):
+@pytest.mark.parametrize("scanned", [False, True])
+def test_a_row_is_reported_with_its_line(tmp_path, case, scanned):
     name, text, said = CASES[case]
     path = written(tmp_path, name, text)
     with pytest.raises(LogError, match=r"at row 1\b") as refused:
-        (walk if walked else other_formats.read)(path, features="auto")
+        (scan_rows if scanned else other_formats.read)(path, features="auto")
     assert str(refused.value).endswith(f". {said}")
 
 
@@ -60,10 +60,14 @@ def test_of_several_files_the_one_with_the_row(tmp_path):
         (
             "log.csv",
             "1,x,1\n2,y\n3,x,0\n",
-            r"line 3 has 2 cells \(\['2', 'y'\]\); the header has 3\. Fill in .* its comma$",
+            r"line 3 has 2 cells \(\['2', 'y'\]\); the header has 3\. Add .* its comma$",
         ),
         ("log.csv", "1,x,1\n2,y,0,5\n3,x,0\n", r"line 3 has 4 cells .* holds a comma in double quotes, or"),
-        ("log.csv", '"1\n7",x,1\n\r\n2\n3,x,0\n', r"line 5 has 1 cell .*; the header has 3\. Fill in"),
+        (
+            "log.csv",
+            '"1\n7",x,1\n\r\n2\n3,x,0\n',
+            r"line 5 has 1 cell .*; the header has 3\. Add the missing",
+        ),
         ("log.csv", '1,x,1\n"2,y,0\n3,x,0\n', r"line 3 has 1 cell .* continues to line 4: close its quote"),
         (
             "log.csv.gz",
@@ -73,12 +77,12 @@ def test_of_several_files_the_one_with_the_row(tmp_path):
         ("log.tsv", "1\tx\t1\n2\ty\n", r"line 3 has 2 cells .* keeps its tab"),
     ],
 )
-@pytest.mark.parametrize("walked", [False, True])
-def test_a_row_with_too_many_or_too_few_cells(tmp_path, name, rows, said, walked):
+@pytest.mark.parametrize("scanned", [False, True])
+def test_a_row_with_too_many_or_too_few_cells(tmp_path, name, rows, said, scanned):
     head = "age,action,reward\n"
     path = written(tmp_path, name, (head.replace(",", "\t") if name.endswith("tsv") else head) + rows)
     with pytest.raises(LogError, match=f"{name}, {said}"):
-        (walk if walked else other_formats.read)(path, features="auto")
+        (scan_rows if scanned else other_formats.read)(path, features="auto")
 
 
 def test_a_frame_has_no_lines():

@@ -157,7 +157,7 @@ def test_deep_json_is_refused(depth, key, csv_file):
         other_formats.read(csv_file(line + "\n", "log.jsonl"), "coba")
 
 
-def test_many_equal_columns_are_told_in_linear_time(csv_file):
+def test_many_equal_columns_are_reported_in_linear_time(csv_file):
     """A search behind every name took more than 90 s for 100,000 of them."""
     names = [f"x_{i}" for i in range(100_000)]
     started = time.perf_counter()

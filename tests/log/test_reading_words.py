@@ -59,7 +59,7 @@ def test_a_workbook_is_named_whatever_its_ending(tmp_path):
         ("who", "context_id", "user", "it has 'day', 'offer', 'sale', 'who'. Pass context_id=NAME"),
     ],
 )
-def test_a_header_in_another_case_or_with_spaces_is_told(head, role, asked, mend):
+def test_a_header_in_another_case_or_with_spaces_is_reported(head, role, asked, mend):
     table = {
         "day": [1, 2],
         "offer": ["a", "b"],
@@ -73,7 +73,7 @@ def test_a_header_in_another_case_or_with_spaces_is_told(head, role, asked, mend
     assert mend in said
 
 
-def test_columns_that_policies_and_learners_know_are_told_by_those_that_are_there():
+def test_columns_that_policies_and_learners_know_are_named_among_those_that_exist():
     table = {"day": [1, 2, 5], "City": ["x", "y", "x"], "offer": ["a", "b", "a"], "sale": [0, 1, 0]}
     log = sparing.read_log(table, **ROLES)
     other = {"day ": table["day"], "CITY": table["City"], "offer": table["offer"], "sale": table["sale"]}

@@ -76,7 +76,7 @@ def round_trip(log, path, **options):
 @pytest.mark.parametrize("support", SUPPORTS)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_round_trip_changes_nothing(tmp_path, ending, support, labels):
-    """A text file needs to be told the labels that are not whole numbers; the others need nothing."""
+    """A text file needs the labels that are not whole numbers; the others need nothing."""
     log = random_log(LABELS[labels], support)
     options = {"actions": LABELS[labels]} if ending == "csv" else {}
     assert_same(round_trip(log, tmp_path / f"log.{ending}", **options), log)
@@ -215,7 +215,7 @@ def test_labels_that_a_file_cannot_hold_leave_no_file(tmp_path, ending, names, m
 
 def test_features_that_a_file_cannot_tell_apart(tmp_path):
     log = random_log(["a", "b"], "none", feature_names=["age", "x_age", "c"])
-    with pytest.raises(LogError, match="not all different"):
+    with pytest.raises(LogError, match="differ only in a prefix x_"):
         write_log(log, tmp_path / "log.parquet")
 
 

@@ -139,7 +139,7 @@ def test_an_empty_folder_and_a_damaged_file(tmp_path):
         open_table(tmp_path)
 
 
-def test_a_file_that_changes_while_it_is_walked_is_told(folder):
+def test_a_file_that_changes_during_a_scan_is_reported(folder):
     log = sparing.scan(folder, contexts=["x_0"], features="raw")
     pq.write_table(table(0, 8), folder / "part=0" / "rows.parquet", row_group_size=4)
     with pytest.raises(LogError, match="changed since it was opened"):
@@ -181,12 +181,12 @@ def test_an_object_store(bucket, tmp_path, path):
 
 def test_an_object_store_that_does_not_have_it(bucket):
     for path, match in (("nothing/*.parquet", "no table at"), ("nothing.parquet", "cannot be")):
-        with pytest.raises(LogError, match=match) as told:
+        with pytest.raises(LogError, match=match) as error:
             sparing.scan(bucket(path))
-        assert "secret" not in str(told.value)
+        assert "secret" not in str(error.value)
 
 
 @pytest.mark.parametrize("address", ["http://example.org/y.csv", "HTTPS://example.org/logs/*.parquet"])
-def test_an_address_of_the_web_is_told_what_to_do(address):
-    with pytest.raises(LogError, match=r"example\.org.* download it and name the file"):
+def test_a_web_address_is_rejected_with_advice(address):
+    with pytest.raises(LogError, match=r"example\.org.* Download it and name the file"):
         open_table(address)

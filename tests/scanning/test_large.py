@@ -41,7 +41,7 @@ def write_log(path):
 def test_twenty_million_rows_in_a_gigabyte_and_a_half(tmp_path):
     path = tmp_path / "log.parquet"
     write_log(path)
-    child = Path(__file__).with_name("walking_child.py")
+    child = Path(__file__).with_name("scan_child.py")
     # Arrow's own pool would reserve a gigabyte at once, and use little of it.
     done = subprocess.run(
         [sys.executable, child, path, str(LIMIT)],

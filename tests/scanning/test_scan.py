@@ -37,7 +37,7 @@ def same(one, other):
 @pytest.mark.parametrize("files", [1, 3])
 @pytest.mark.parametrize("group", [37, 10_000])
 @pytest.mark.parametrize("workers", [1, 3])
-def test_what_is_walked_is_what_is_read(tmp_path, small_blocks, files, group, workers):
+def test_a_scan_has_the_rows_that_are_read(tmp_path, small_blocks, files, group, workers):
     path = write(tmp_path / "log.parquet", 3000, files=files, group=group)
     log = sparing.read_log(raw_table(3000))
     scanned = sparing.scan(path, workers=workers)
@@ -112,7 +112,7 @@ def test_an_error_names_the_row_in_the_whole_log(tmp_path, small_blocks, workers
         sparing.scan(tmp_path / "log.parquet", workers=workers).sample(10)
 
 
-def test_progress_is_told_of_every_walk(tmp_path, small_blocks):
+def test_progress_is_reported_for_every_pass(tmp_path, small_blocks):
     seen = []
     path = write(tmp_path / "log.parquet", 3000, group=100)
     scanned = sparing.scan(path, workers=2, progress=lambda *at: seen.append(at))

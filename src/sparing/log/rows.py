@@ -48,7 +48,18 @@ class Rows(ABC):
     in_memory: bool = False
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
-        """Compute a statistic in one pass over all rows."""
+        """Compute a statistic in one pass over all rows.
+
+        Parameters
+        ----------
+        statistic : sparing.log.passes.Statistic
+            What to compute from blocks; the states of parts are merged.
+
+        Returns
+        -------
+        object
+            The state of the statistic after all rows.
+        """
         chunks = ChunkReducer(statistic, self.partition.chunk)
         for first, block in self.blocks():
             chunks.add(block, first)
@@ -58,10 +69,18 @@ class Rows(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """The rows in order, as logs of one block each, with the number of its first row."""
+        """Iterate over the rows in order.
+
+        Yields
+        ------
+        first_row : int
+        block : Log
+            The next rows; a block fits in memory.
+        """
 
     @property
     def partition(self) -> Partition:
+        """The chunks and blocks of a pass, which decide the order of additions."""
         return Partition.of(self.n_rows, self.n_actions, self.n_features)
 
     @property

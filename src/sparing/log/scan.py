@@ -332,7 +332,9 @@ def _feature_names(source: TableSource, columns: TableColumns) -> list[str] | No
     if len(names) == 1 and arrays.is_list(source.schema.field(names[0]).type):
         return None
     written = source.stored_metadata.get("features", {})
-    features = [written.get(name, _feature_name(name)) for name in names]
+    features = [
+        written.get(name, name if DIGITS.fullmatch(name[2:]) else name.removeprefix("x_")) for name in names
+    ]
     return features if len(set(features)) == len(features) else list(names)
 
 
@@ -405,10 +407,6 @@ def _column_of_action(name: Hashable, by_text: Mapping[str, str]) -> str | None:
     return next((by_text[text] for text in texts if text in by_text), None)
 
 
-def _feature_name(column: str) -> str:
-    return column if DIGITS.fullmatch(column[2:]) else column.removeprefix("x_")
-
-
 class Scan(Rows):
     """A log in tables that an engine's workers read whenever something is computed from it.
 
@@ -437,7 +435,6 @@ class Scan(Rows):
             self.header = layout.log(first).part(slice(0, 0))
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
-        """Compute a statistic in one pass over all rows, on the engine's workers."""
         make: Any = self.layout.columnar if statistic.by_columns and self.layout.plain else self.layout.log
         return scan_rows(
             self.source,
