@@ -207,7 +207,7 @@ OF_NOW = re.compile("seconds|worker|_age|lag|backup")
 
 def started(folder, address=None):
     """What a service that starts on a store answers, by the kind of question; then it decides a few rounds more."""
-    from sparing.service.serving import Settings
+    from sparing.service.server import ServerSettings as Settings
 
     with running(Settings(Path(folder), address)) as url, httpx.Client(base_url=url, timeout=60) as http:
         names = [one["name"] for one in http.get("/v1/experiments").json()["experiments"]]
