@@ -10,7 +10,7 @@ import pytest
 
 import sparing
 from reference.factories import FACTORIES, build
-from reference.rules import transfer_pending
+from reference.rules import use_reference_choice
 from sparing.errors import DecisionError
 from sparing.simulation import LinearWorld, draw_log
 
@@ -59,7 +59,7 @@ def test_a_life(name, tmp_path):
         rng = np.random.default_rng([life, list(FACTORIES).index(name)])
         log = log_of(rng, life)
         fast, plain = build(name, log), build(name, log)
-        transfer_pending(plain)
+        use_reference_choice(plain)
         waiting = []
         for step in range(ROUNDS):
             x = odd_context(rng, log.n_features, TAME if fast.uses_voi else SIZES)

@@ -171,7 +171,7 @@ def test_what_was_open_and_came_is_as_if_it_had_come_at_once():
     rest = [(action, x, plain.begin(action, x)) for action, x, _ in opened[4:]]
     point = ROUNDS.contexts[9]
     assert np.allclose(
-        learner.sets.evaluate(point, pending=True)[1], plain.sets.evaluate(point, ahead=True)[1], rtol=1e-9
+        learner.sets.evaluate(point, pending=True)[1], plain.sets.evaluate(point, pending=True)[1], rtol=1e-9
     )
     theta = np.linalg.solve(
         plain.sets.gram[2] + sum(np.outer(x, x) for _, x, _ in rest),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sparing
-from reference.rules import transfer_pending
+from reference.rules import use_reference_choice
 from sparing.simulation import LinearWorld, draw_log
 
 GIVEN = {"noise": 0.5, "theta_bound": 4.0, "context_bound": 2.5}
@@ -27,7 +27,7 @@ def test_the_same_rounds_and_propensities(name, bounded, monkeypatch):
     world = LinearWorld(n_actions=12, n_features=4, noise=0.5, seed=2)
     log = draw_log(world, rows=400, support="never-logged", unsupported=0.25, seed=2)
     fast, plain = LEARNERS[name](log), LEARNERS[name](log)
-    transfer_pending(plain)
+    use_reference_choice(plain)
     rng = np.random.default_rng(5)
     reasons = set()
     for t in range(400):

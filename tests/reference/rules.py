@@ -118,7 +118,7 @@ def priced(learner, x, eligible, ahead):
     return action, "explore" if called else skipped
 
 
-def transfer_pending(learner):
+def use_reference_choice(learner):
     """Let a learner choose as written here, round by round, instead of by compiled code."""
 
     def choose(x, allowed, context_id, key, spot_check):
@@ -132,7 +132,7 @@ def transfer_pending(learner):
         normals = np.array(Luck.of_key(key, learner.n_actions))
         sets = learner.sets
         for ahead in (False, True) if learner._imputed else (False,):
-            mean, spread = sets.evaluate(x, ahead=ahead)
+            mean, spread = sets.evaluate(x, pending=ahead)
             bold = optimism(learner.rules, learner.explore, learner.optimism, eligible)
             seen = Round(mean, spread, bold, eligible, learner.priority, sets.frozen, known[0], known[1])
             action, reason = priced(learner, x, eligible, ahead) or planned(

@@ -55,7 +55,7 @@ def expected(learner, x, eligible=None, *, ahead=False):
         # Actions without rows of their own are exactly alike; rounding in the definition may part them.
         near = found >= found.max() * (1 - 1e-9)
         return int(np.where(near, first, -np.inf).argmax()), True, found.max()
-    mean, _ = sets.evaluate(x, ahead=ahead)
+    mean, _ = sets.evaluate(x, pending=ahead)
     return first_of(np.where(allowed, mean, -np.inf), first), False, 0.0
 
 

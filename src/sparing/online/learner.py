@@ -267,7 +267,12 @@ class Learner(Core):
             if called:
                 # The reward often comes next: a pending copy that it would remove at once is not worth making.
                 impute = action in self._imputed
-                call = self._open(action, context, impute)
+                if impute:
+                    call = self._open(action, context, True)
+                else:  # as `_open`, without the cost of a call
+                    call = self._next_call
+                    self._next_call = call + 1
+                    self._pending[call] = new(PendingCall, (action, context, None))
                 self.open[number] = new(OpenDecision, (decision, call))
                 self._deferred = None if impute else call
             return decision
