@@ -128,7 +128,7 @@ class Column(ABC):
         return table[codes]
 
     def _bounded(self, part: int, low: float, high: float, show: Callable[[float], str]) -> str:
-        """A range of one of its coordinates, told by what `show` says of its ends."""
+        """Describe a range of a coordinate; `show` formats its ends."""
         name = self.names[part]
         if math.isinf(low):
             return f"{name} ≤ {show(high)}"
@@ -192,7 +192,7 @@ class NumberColumn(Column):
         )
 
     def look_at(self, coordinate: float) -> None:
-        """Warn of a live number that is far from the log's; the words are the same for all, so that Python tells it once."""
+        """Warn of a live number far from the log's. The text is the same for all values, so that Python shows it once."""
         if not abs(coordinate) <= WARN_DEVIATIONS:
             warnings.warn(
                 f"{truncate(self.column)} is more than {WARN_DEVIATIONS:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
@@ -300,10 +300,14 @@ class CategoryColumn(Column):
         """What the column was taken for."""
         rare = f", {self.rare} rare ones as other" if self.rare else ""
         plural = "" if len(self.values) == 1 else "s"
-        twins = near_duplicates(self.values)
-        told = f", {shorten(twins[0])} and {shorten(twins[1])} differ only in case or spaces" if twins else ""
+        similar = near_duplicates(self.values)
+        alike = (
+            f", {shorten(similar[0])} and {shorten(similar[1])} differ only in case or spaces"
+            if similar
+            else ""
+        )
         gap = ", some missing" if self.gap else ""
-        return f"category of {len(self.values)} value{plural}{rare}{gap}{told}"
+        return f"category of {len(self.values)} value{plural}{rare}{gap}{alike}"
 
 
 @dataclass(frozen=True)
@@ -442,10 +446,12 @@ class TimeColumn(Column):
         out[place + 4] = ((self.last if self.last < within else within) - self.mean) / self.scale
 
     def _unfit_row(self, value: Any, row: int) -> LogError:
-        told = super()._unfit_row(value, row)
+        error = super()._unfit_row(value, row)
         if self.order is None and isinstance(value, str) and cells.is_ambiguous_date(value):
-            return LogError(f"{told}. Of such dates the kinds {' and '.join(tuple(TIMES)[1:])} say the order")
-        return told
+            return LogError(
+                f"{error}. The kinds {' and '.join(tuple(TIMES)[1:])} define the order of such dates"
+            )
+        return error
 
     def words(self, part: int, low: float, high: float) -> str:
         """A range of a coordinate in words."""

@@ -167,10 +167,10 @@ class Encoder:
         return numbers, words, others
 
     @cached_property
-    def _blank(self) -> np.ndarray:
-        blank = np.zeros(self.linear.stop)
-        blank[: self.linear.start] = 1.0
-        return blank
+    def _initial_row(self) -> np.ndarray:
+        row = np.zeros(self.linear.stop)
+        row[: self.linear.start] = 1.0
+        return row
 
     def named(self, row: Any) -> np.ndarray | None:
         """The context (d,) of a row whose columns have names: a mapping, a pandas row, a frame of one row.
@@ -194,7 +194,7 @@ class Encoder:
 
     def encode(self, row: Mapping[str, Any]) -> np.ndarray:
         """The context (d,) of one row of raw columns; all of them must be there, null where one is missing."""
-        out = self._blank.copy()
+        out = self._initial_row.copy()
         view: Any = out.data
         numbers, words, others = self._puts
         try:

@@ -1,4 +1,4 @@
-"""Features as JSON files: what columns are to become, written by hand, or an encoder that a log has taught."""
+"""Features as JSON files: a specification written by hand, or a fitted encoder."""
 
 import json
 import os
@@ -58,4 +58,4 @@ def _plan(saved: dict[str, Any]) -> Features:
         return parse_specs(saved)
     settings = {name: saved[name] for name in ("kernel", "constant") if name in saved}
     plan = parse_specs(saved["columns"], **settings) if saved["columns"] else parse_specs("auto", **settings)
-    return Features(plan.wishes, saved.get("others"), plan.kernel, plan.constant)
+    return Features(plan.specs, saved.get("others"), plan.kernel, plan.constant)

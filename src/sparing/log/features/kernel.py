@@ -24,7 +24,7 @@ FLAT = 1e-6
 
 @dataclass(frozen=True)
 class Nystroem:
-    """A wish for `landmarks` kernel features beside the linear ones."""
+    """The number of kernel features to add to the linear ones."""
 
     landmarks: int
 
@@ -33,7 +33,7 @@ class Nystroem:
 
 
 def nystroem(landmarks: int = 128) -> Nystroem:
-    """Kernel features from so many landmarks of the log, beside the linear features."""
+    """Add kernel features from so many landmarks of the log to the linear features."""
     return Nystroem(landmarks)
 
 

@@ -341,8 +341,8 @@ class _VwAdfReader(_LineReader):
             if equals and name == self.action_id:
                 return unescape(value)
         raise LogError(
-            f"{line.where}: no feature {self.action_id}=… to tell the action by, as action_id={self.action_id!r} "
-            "asks; leave action_id out to tell actions by their whole line"
+            f"{line.where}: no feature {self.action_id}=… to identify the action (action_id={self.action_id!r}). "
+            "Leave action_id out to identify actions by their whole line"
         )
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
@@ -410,11 +410,11 @@ def write_cb(log: AnyLog, path: Path) -> list[str]:
     return [*context.notes, *_lost(passing.header, passing.told, lists=lists)]
 
 
-def _lost(log: Log, told: writer.SupportSummary, *, lists: bool) -> list[str]:
+def _lost(log: Log, found: writer.SupportSummary, *, lists: bool) -> list[str]:
     notes = []
     if log.action_names != tuple(range(1, log.n_actions + 1)):
         notes.append("Actions are written as 1 to K: read the file with actions=[...] for their names.")
-    elif not told.logged[-1] and not (lists and told.listed[-1]):
+    elif not found.logged[-1] and not (lists and found.listed[-1]):
         notes.append("The last action is in no row: read the file with actions=[...] to keep it.")
     if lists:
         return [*notes, *writer.distribution_notes(log)]
