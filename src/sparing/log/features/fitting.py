@@ -305,7 +305,6 @@ def parse_specs(
     constant: bool = True,
     **columns: Any,
 ) -> Features:
-    """`sparing.features(...)`: see there."""
     named: dict[str, Any] = dict(columns)
     if isinstance(others, Mapping):
         named, others = {**others, **columns}, None

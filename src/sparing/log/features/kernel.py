@@ -33,7 +33,23 @@ class Nystroem:
 
 
 def nystroem(landmarks: int = 128) -> Nystroem:
-    """Add kernel features from so many landmarks of the log to the linear features."""
+    """Declare kernel features, for the `kernel` parameter of `sparing.features`.
+
+    Parameters
+    ----------
+    landmarks : int
+        Number of landmarks, and so the largest number of kernel features.
+
+    Returns
+    -------
+    Nystroem
+
+    Examples
+    --------
+    >>> import sparing
+    >>> sparing.features("auto", kernel=sparing.nystroem(64)).kernel
+    Nystroem(landmarks=64)
+    """
     return Nystroem(landmarks)
 
 
