@@ -128,14 +128,12 @@ class Column(ABC):
         return table[codes]
 
     def _bounded(self, part: int, low: float, high: float, show: Callable[[float], str]) -> str:
-        """Describe a range of a coordinate; `show` formats its ends."""
         name = self.names[part]
         if math.isinf(low):
             return f"{name} ≤ {show(high)}"
         return f"{name} > {show(low)}" if math.isinf(high) else f"{show(low)} < {name} ≤ {show(high)}"
 
     def _either(self, part: int, low: float, yes: str, no: str) -> str:
-        """A coordinate that is 0 or 1: above a threshold it is 1."""
         if part == len(self.parts):
             return f"{self.column} {MISSING}" if low >= 0 else f"{self.column} is known"
         return yes if low >= 0 else no
@@ -156,11 +154,9 @@ class NumberColumn(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         return (self.column,)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         values = self.numbers(column, first_row=first_row)
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
         if all_valid(values):
@@ -181,7 +177,6 @@ class NumberColumn(Column):
         return arrays.numbers(column, self.column, first_row=first_row)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the coordinate of a number."""
         out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
 
     @property
@@ -202,7 +197,6 @@ class NumberColumn(Column):
             )
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         if part == 1:
             return self._either(1, low, "", "")
         return self._bounded(part, low, high, lambda end: f"{end * self.scale + self.mean:.4g}")
@@ -223,7 +217,6 @@ class RawColumn(NumberColumn):
         """There is no mean to go by."""
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         out[:, 0] = self.numbers(column, first_row=first_row)  # the log refuses what is not finite
 
     def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
@@ -254,12 +247,11 @@ class CategoryColumn(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         other = (f"{self.column} is other",) if self.rare else ()
         return tuple(f"{self.column}={value}" for value in self.values) + other
 
     def _place(self, value: Any) -> int:
-        """Where a value that is there has its 1; −1 for nowhere."""
+        """The place of a value's 1; −1 if it has none."""
         unknown = len(self.values) if self.rare else -1
         return self._places.get(cells.as_word(value), unknown)
 
@@ -268,7 +260,6 @@ class CategoryColumn(Column):
         return {value: i for i, value in enumerate(self.values)}
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         places = self.places(column, first_row=first_row)
         if places.min(initial=0) >= 0:
             out[np.arange(len(places)), places] = 1.0
@@ -283,13 +274,11 @@ class CategoryColumn(Column):
         return self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the 1 of a value."""
         found = self._place(value)
         if found >= 0:
             out[place + found] = 1.0
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         value = self.values[part] if part < len(self.values) else "one of the rare values"
         other = f"not {value}"
         if len(self.values) == 2 and not self.rare and not self.gap:
@@ -297,7 +286,6 @@ class CategoryColumn(Column):
         return self._either(part, low, f"{self.column} is {value}", f"{self.column} is {other}")
 
     def described(self) -> str:
-        """What the column was taken for."""
         rare = f", {self.rare} rare ones as other" if self.rare else ""
         plural = "" if len(self.values) == 1 else "s"
         similar = near_duplicates(self.values)
@@ -319,19 +307,16 @@ class HashedColumn(CategoryColumn):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         return tuple(f"{self.column}#{i}" for i in range(self.size))
 
     def _place(self, value: Any) -> int:
         return zlib.crc32(cells.as_word(value).encode()) % self.size
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         name = f"{self.column} {{}} among the values hashed to {part}"
         return self._either(part, low, name.format("is"), name.format("is not"))
 
     def described(self) -> str:
-        """What the column was taken for."""
         return f"hashed to {self.size} places" + (", some missing" if self.gap else "")
 
 
@@ -344,22 +329,18 @@ class BoolColumn(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         return (self.column,)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         values = self._mapped(column, cells.as_bool, first_row=first_row)
         there = ~np.isnan(values)
         out[:, 0] = np.where(there, 2 * values - 1, 0.0)
         self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the coordinate of a truth value."""
         out[place] = 2 * cells.as_bool(value) - 1
 
     def put(self, place: int) -> Setter:
-        """What writes one value's coordinates; true and false themselves go the short way."""
         usual = super().put(place)
 
         def put(value: Any, out: "memoryview[float]") -> None:
@@ -373,7 +354,6 @@ class BoolColumn(Column):
         return put
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         other = "not true" if self.gap else "false"
         return self._either(part, low, f"{self.column} is true", f"{self.column} is {other}")
 
@@ -414,12 +394,10 @@ class TimeColumn(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         circles = ("hour sin", "hour cos", "day sin", "day cos", "trend")
         return tuple(f"{self.column} {circle}" for circle in circles)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         seconds = self.seconds(column, first_row=first_row)
         there = ~np.isnan(seconds)
         moment = np.where(there, seconds, self.mean)
@@ -438,7 +416,6 @@ class TimeColumn(Column):
         return cells.as_seconds(value, self.order)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the coordinates of a moment."""
         moment = cells.as_seconds(value, self.order)
         out[place], out[place + 1] = HOURS_LIST[int(moment % DAY // MINUTE)]
         out[place + 2], out[place + 3] = DAYS_LIST[int((moment // DAY + 3) % 7)]
@@ -454,7 +431,6 @@ class TimeColumn(Column):
         return error
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         if part == 5:
             return self._either(5, low, "", "")
         if part < 4:
@@ -479,7 +455,6 @@ class DayFirstColumn(TimeColumn):
     order = cells.DAY
 
     def described(self) -> str:
-        """What the column was taken for."""
         return f"time, {self.order} first" + (", some missing" if self.gap else "")
 
 
@@ -516,12 +491,10 @@ class VectorColumn(Column):
 
     @property
     def expected(self) -> str:
-        """What a cell must be."""
         return f"a list of {self.size} finite numbers"
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         return tuple(f"{self.column}[{i}]" for i in range(len(self.axes)))
 
     @cached_property
@@ -530,7 +503,6 @@ class VectorColumn(Column):
         return axes.T, axes @ np.array(self.mean)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         from sparing.log import arrays
 
         if column.null_count == len(column):
@@ -555,7 +527,6 @@ class VectorColumn(Column):
         return value is None or (isinstance(value, float) and value != value)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the components of a list of numbers."""
         given = np.asarray(value, dtype=np.float64)
         if given.shape != (self.size,) or not (np.abs(given) <= LARGEST).all():
             raise ValueError(value)
@@ -563,13 +534,11 @@ class VectorColumn(Column):
         out[place : place + len(self.axes)] = memoryview(given @ axes - offset)
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         if part == len(self.axes):
             return self._either(part, low, "", "")
         return self._bounded(part, low, high, lambda end: f"{end:.3g}")
 
     def described(self) -> str:
-        """What the column was taken for."""
         return f"vector of {self.size}, {len(self.axes)} components kept" + (
             ", some missing" if self.gap else ""
         )

@@ -231,7 +231,6 @@ class Encoder:
         )
 
     def _difference(self, names: Sequence[Hashable], index: Sequence[Hashable] = ()) -> str:
-        """Which columns are missing or unknown, in words."""
         return difference([column.column for column in self.columns], names, index)
 
     # Many rows.
@@ -420,7 +419,6 @@ def _must_differ(names: Sequence[str]) -> None:
 
 
 def _stems(names: Sequence[str]) -> set[str]:
-    """The raw columns behind features such as country=NZ."""
     return {name.partition("=")[0] for name in names}
 
 

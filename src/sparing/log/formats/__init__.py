@@ -105,7 +105,6 @@ def _is_labelled(first: bytes) -> bool:
 
 
 def _lines(head: bytes) -> list[bytes]:
-    """The complete lines, without blank ones."""
     lines = head.removeprefix(b"\xef\xbb\xbf").splitlines()
     whole = lines[:-1] if len(lines) > 1 and not head.endswith(b"\n") else lines
     return [line for line in whole if line.strip()]
@@ -116,12 +115,10 @@ def _never(source: Any) -> bool:
 
 
 def _keyed(*names: str) -> Callable[[Any], bool]:
-    """Accepts a mapping with these names."""
     return lambda item: isinstance(item, Mapping) and set(item) >= set(names)
 
 
 def _listing(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Accepts a list whose first item passes a test."""
     return lambda source: (
         isinstance(source, Sequence) and not isinstance(source, str) and len(source) > 0 and test(source[0])
     )
