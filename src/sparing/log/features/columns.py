@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 MISSING = "is missing"
 
 WARN_DEVIATIONS = 100.0
-"""Deviations from the log's mean beyond which a live number is warned of: at most 1 in FAR² of the log's rows can lie there."""
+"""Warn of a live number this many deviations from the log's mean: at most 1 in 100² of the log's rows is there."""
 
 Setter = Callable[[Any, "memoryview[float]"], None]
-"""Writes a value's coordinates into those of a context, which begin as zeros."""
+"""Writes the coordinates of a value into a context, which is 0 before."""
 
 
 class CellError(ValueError):
-    """A value that a column cannot take: what it is, and what was expected."""
+    """A value that does not fit its column."""
 
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """A raw column, fitted. `gap`: whether the log had rows without it, so that to be missing has a place of its own."""
+    """A fitted column. With `gap`, the log has missing values, and the last coordinate marks them."""
 
     kind: ClassVar[str]
     wants: ClassVar[str]
@@ -44,7 +44,7 @@ class Column(ABC):
     @property
     @abstractmethod
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates, but for that of being missing."""
+        """The names of its coordinates, without the one for missing values."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class Column(ABC):
 
     @property
     def expected(self) -> str:
-        """What a cell must be, in words."""
+        """The allowed cells, in words."""
         return self.wants
 
     @abstractmethod
@@ -62,10 +62,10 @@ class Column(ABC):
 
     @abstractmethod
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the coordinates of a value that is not missing, from `place` on; a ValueError where it is of no use."""
+        """Write the coordinates of a value that is not missing, from `place` on, or raise ValueError."""
 
     def put(self, place: int) -> Setter:
-        """What writes one value's coordinates, which begin at `place`."""
+        """Return the setter of a value's coordinates, which begin at `place`."""
         is_missing, write, last = self.is_missing, self.write, place + len(self.names) - 1
 
         def put(value: Any, out: "memoryview[float]") -> None:
@@ -83,14 +83,14 @@ class Column(ABC):
 
     @abstractmethod
     def words(self, part: int, low: float, high: float) -> str:
-        """What low < coordinate ≤ high says of the raw column."""
+        """Describe low < coordinate ≤ high in terms of the raw column."""
 
     def header(self) -> dict[str, Any]:
-        """The column as JSON."""
+        """Return the column as JSON."""
         return {"kind": self.kind, **asdict(self)}
 
     def described(self) -> str:
-        """What the column was taken for, in a few words."""
+        """Return the kind of the column, in a few words."""
         return self.kind + (", some missing" if self.gap else "")
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
@@ -113,7 +113,7 @@ class Column(ABC):
     def _mapped(
         self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int, gap: float = math.nan
     ) -> np.ndarray:
-        """Each cell by a function of it, (n,), `gap` where it is missing; distinct cells are converted once."""
+        """Convert cells to numbers (n,), `gap` for missing ones; distinct cells are converted once."""
         distinct, codes = cells.factorize(column)
         table = np.full(len(distinct) + 1, gap)
         for code, value in enumerate(distinct):
@@ -140,12 +140,12 @@ class Column(ABC):
 
 
 MISSING_CODE = -2
-"""The place of a category that is missing; −1 is that of one without a place."""
+"""The code of a missing category; −1 is that of a value without a coordinate."""
 
 
 @dataclass(frozen=True)
 class NumberColumn(Column):
-    """(value − mean)/scale; 0 where it is missing."""
+    """(value − mean)/scale; 0 if it is missing."""
 
     kind = "number"
     wants = f"a finite number, at most {LARGEST:g} in size"
@@ -181,7 +181,7 @@ class NumberColumn(Column):
 
     @property
     def usual(self) -> tuple[float, float]:
-        """Between which numbers a live one is taken without a look."""
+        """The range in which a live number needs no check."""
         return max(-LARGEST, self.mean - WARN_DEVIATIONS * self.scale), min(
             LARGEST, self.mean + WARN_DEVIATIONS * self.scale
         )
@@ -191,7 +191,7 @@ class NumberColumn(Column):
         if not abs(coordinate) <= WARN_DEVIATIONS:
             warnings.warn(
                 f"{truncate(self.column)} is more than {WARN_DEVIATIONS:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
-                "what is said of rewards there is extrapolated. Give it in the unit of the log, or bring it into its range",
+                "predicted rewards there are extrapolated. Give it in the unit of the log, or within its range",
                 UnitWarning,
                 stacklevel=6,
             )
@@ -210,7 +210,6 @@ class RawColumn(NumberColumn):
 
     @property
     def usual(self) -> tuple[float, float]:
-        """All that a context can hold."""
         return -LARGEST, LARGEST
 
     def look_at(self, coordinate: float) -> None:
@@ -227,7 +226,7 @@ class RawColumn(NumberColumn):
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
-            f"{truncate(self.column)} is missing, and these features are raw numbers, which have no place for that. "
+            f"{truncate(self.column)} is missing, and these features are raw numbers, which have no coordinate for that. "
             "Fill it in, or read the log with features='auto'"
         )
 
@@ -270,7 +269,7 @@ class CategoryColumn(Column):
         self._fill_gap(there, out)
 
     def places(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
-        """Where cells have their 1, (n,); −1 for nowhere, GAP where one is missing."""
+        """Return the place of each cell's 1, (n,): −1 if it has none, MISSING_CODE if it is missing."""
         return self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
@@ -300,7 +299,7 @@ class CategoryColumn(Column):
 
 @dataclass(frozen=True)
 class HashedColumn(CategoryColumn):
-    """1 at one of `size` places, which the value's checksum says: for columns with very many values."""
+    """1 at one of `size` places, chosen by the value's checksum, for columns with very many values."""
 
     kind = "hashed"
     size: int = 64

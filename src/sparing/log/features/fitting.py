@@ -38,21 +38,8 @@ from sparing.log.sketches import Moments
 from sparing.log.tables import TableSource
 from sparing.validation import integer
 
-NO_NUMBERS = {
-    "na",
-    "n/a",
-    "nan",
-    "null",
-    "none",
-    "inf",
-    "+inf",
-    "-inf",
-    "infinity",
-    "-infinity",
-    "?",
-    "-",
-    ".",
-}
+MISSING_WORDS = "na n/a nan null none inf +inf -inf infinity -infinity ? - ."
+NO_NUMBERS = frozenset(MISSING_WORDS.split())
 """Lower-case words that mean a missing or infinite number."""
 
 SIGNED = re.compile(r"[-+]?[$€£¥]? ?[-+]?(?:\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:[.,]\d+)? ?[%$€£¥]?", re.ASCII)
