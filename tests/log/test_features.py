@@ -534,7 +534,7 @@ def test_features_must_be_features(wrong):
 def test_what_features_can_not_be():
     for wrong, message in (
         (lambda: features(), "names no column"),
-        (lambda: features("raw"), "the first argument is 'auto'"),
+        (lambda: features("raw"), "the first argument must be 'auto'"),
         (lambda: features(a="numeric"), "must be one of auto, number"),
         (lambda: features(a="number", kernel="auto"), "must be nystroem"),
         (lambda: nystroem(0), "landmarks=0"),
