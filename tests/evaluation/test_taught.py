@@ -139,6 +139,10 @@ def test_the_commands_without_a_holdout(tmp_path, monkeypatch):
         "evaluate", "log.parquet", "--policy", "policy.sparing", "--methods", "dr", "--training-rows", "allow"
     )
     assert "IN-SAMPLE" in allowed.stdout
+    old = run("evaluate", "log.parquet", "--policy", "policy.sparing", "--methods", "dr", "--taught", "allow")
+    assert old.stdout == allowed.stdout
+    assert "--training-rows" in old.stderr
+    assert "--taught" not in run("evaluate", "--help").stdout
 
 
 def test_without_propensities_the_held_out_estimate_is_dms(tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ AMBIGUOUS = [f"{1 + i % 12}/{1 + i % 7}/2026" for i in range(N)]
 
 def test_an_order_that_no_row_tells_is_asked_for():
     with pytest.raises(
-        LogError, match="seen holds '1/1/2026', and no row tells whether the day or the month is first"
+        LogError, match="seen holds '1/1/2026', and no row shows whether the day or the month is first"
     ):
         read(AMBIGUOUS)
     days, months = (
@@ -72,7 +72,7 @@ def test_an_order_that_no_row_tells_is_asked_for():
     row = {"seen": "3/4/2026"}
     assert np.array_equal(days.encoder.encode(row), days.encoder.encode({"seen": "2026-04-03"}))
     assert np.array_equal(months.encoder.encode(row), months.encoder.encode({"seen": "2026-03-04"}))
-    with pytest.raises(LogError, match="the kinds time-day-first and time-month-first say the order"):
+    with pytest.raises(LogError, match="kinds time-day-first and time-month-first define the order"):
         read(AMBIGUOUS, sparing.features(seen="time"))
     assert "category" in read(AMBIGUOUS, sparing.features(seen="category")).encoder.described()
 
@@ -83,8 +83,8 @@ def test_an_order_that_no_row_tells_is_asked_for():
         (["17/3/2026", "3/17/2026"], "holds '3/17/2026' and '17/3/2026': the day is not first in all rows"),
         (["99/99/9999", "3/17/2026"], "holds '99/99/9999': the day is not first in all rows, nor is"),
         (["3/17/26", "4/18/26"], "holds '3/17/26': dates with two digits for the year"),
-        (["NA", "2026-03-01", "2026-03-02"], "holds 'NA' beside dates; expected dates, and nothing"),
-        (["NA", "3/17/2026", "4/18/2026"], "holds 'NA' beside dates"),
+        (["NA", "2026-03-01", "2026-03-02"], "holds 'NA' among dates; expected dates, and an empty"),
+        (["NA", "3/17/2026", "4/18/2026"], "holds 'NA' among dates"),
     ],
 )
 def test_dates_that_would_be_words_are_refused(words, told):

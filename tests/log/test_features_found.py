@@ -73,7 +73,7 @@ def test_decimal_commas_are_told_to_both_sides():
 @pytest.mark.parametrize("word", ["NA", "nan", "N/A", "null", "inf", "-Infinity", "?"])
 def test_words_for_missing_numbers_do_not_make_categories_of_the_others(word):
     ages = [word if i % 7 == 0 else str(20 + i % 40) for i in range(N)]
-    with pytest.raises(LogError, match=r"age holds '.*' beside numbers; .* Leave such cells empty, or say"):
+    with pytest.raises(LogError, match=r"age holds '.*' among numbers; .* Empty such cells, or declare"):
         read(age=ages)
     empty = read(age=["" if age == word else age for age in ages])
     assert empty.encoder.described() == "age: number, some missing"
@@ -85,18 +85,18 @@ def test_words_for_missing_numbers_do_not_make_categories_of_the_others(word):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["$1,494.90", "$3", "-$2.50"], r"holds '\$1,494.90': numbers with signs of money"),
-        (["51%", "7%"], "holds '51%': numbers with signs of money, percent or thousands"),
-        (["3", "12.50 €"], "holds '12.50 €': numbers with signs"),
-        (["1.234,50", "2.000,00"], "holds '1.234,50': numbers with signs"),
-        (["76,081", "1,250", "900"], r"holds '76,081': numbers with signs of thousands\? Then take them out"),
-        (["1,000,000", "2,500,000.75"], "holds '1,000,000': numbers with signs of thousands"),
-        (["1e300", "2"], r"holds '1e300' beside numbers; expected numbers, at most 1e\+50 in size"),
+        (["$1,494.90", "$3", "-$2.50"], r"holds '\$1,494.90': numbers with currency"),
+        (["51%", "7%"], "holds '51%': numbers with currency or percent signs"),
+        (["3", "12.50 €"], "holds '12.50 €': numbers with currency"),
+        (["1.234,50", "2.000,00"], "holds '1.234,50': numbers with currency"),
+        (["76,081", "1,250", "900"], r"holds '76,081': numbers with thousands separators\? Then remove them"),
+        (["1,000,000", "2,500,000.75"], "holds '1,000,000': numbers with thousands separators"),
+        (["1e300", "2"], r"holds '1e300' among numbers; expected numbers, at most 1e\+50 in size"),
     ],
 )
 def test_numbers_with_signs_do_not_become_words(words, said):
     column = (words * N)[:N]
-    with pytest.raises(LogError, match=f"price {said}.* say that the column is a category"):
+    with pytest.raises(LogError, match=f"price {said}.* declare the column a category"):
         read(price=column)
     assert "category" in read(price=column, features=sparing.features(price="category")).encoder.described()
 

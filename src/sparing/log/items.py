@@ -95,7 +95,7 @@ class ItemTable:
         if isinstance(self.wanted, Encoder):
             return self.wanted
         free = [name for name in self.source.schema.names if name != self.column]
-        plan = Features(self.wanted.wishes, self.wanted.others, self.wanted.kernel, constant=False)
+        plan = Features(self.wanted.specs, self.wanted.others, self.wanted.kernel, constant=False)
         return plan.fit(self.source, plan.columns(free))
 
 

@@ -45,7 +45,7 @@ def read(*events, **options):
         ({"c": 3}, "row 0: no list of actions"),
         ({"c": multi("A", "B")}, "row 0: action 1 of _multi is 'A'"),
         ({"c": multi({"id": "A"}, {"id": "B"}, {"x": 1})}, "row 0: action 3 has None in the field 'id'"),
-        ({"c": multi({"v": 1}, {}, {"v": 2})}, "row 0: action 2 has no features to tell it by"),
+        ({"c": multi({"v": 1}, {}, {"v": 2})}, "row 0: action 2 has no features to identify it"),
         ({"_outcomes": []}, "row 0: several decisions in one event"),
         ({"pdrop": "x"}, "row 0: pdrop is 'x'"),
     ],

@@ -190,7 +190,7 @@ def test_actions_by_an_id_or_by_position(file):
     assert any("names only" in note for note in notes)
     assert FORMATS["vw-adf"].read(path, action_id="position")[0].action_names == (1, 2)
     assert FORMATS["vw-adf"].read(path)[0].n_actions == 3
-    with pytest.raises(LogError, match="line 2: no feature sku=… to tell the action by"):
+    with pytest.raises(LogError, match="line 2: no feature sku=… to identify the action"):
         FORMATS["vw-adf"].read(path, action_id="sku")
 
 

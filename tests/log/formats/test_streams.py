@@ -10,8 +10,8 @@ from walked_logs import BLOCK, ROWS, Walked, assert_same, drawn, few
 
 import other_formats
 from sparing.errors import LogError
-from sparing.log import Log, convert, write_log
-from sparing.log.formats import FORMATS, OTHERS, TABLE, obp
+from sparing.log import Log, convert, read_log, write_log
+from sparing.log.formats import FORMATS, OTHERS, TABLE, obp, records, scan
 from sparing.log.log import Log as Whole
 from sparing.log.passes import Statistic
 from sparing.log.rows import InMemoryRows
@@ -231,6 +231,17 @@ def test_a_file_that_names_more_in_a_later_walk_is_refused(change, tmp_path):
     dsjson(path, [event() for _ in range(599)] + [last])
     with pytest.raises(LogError, match="has changed since it was opened"):
         list(rows.blocks())
+
+
+def test_a_log_that_is_read_is_parsed_once(tmp_path, monkeypatch):
+    """Its events are kept packed until the rows are built; a scan parses them again in every pass."""
+    path = dsjson(tmp_path / "log.dsjson", [event() for _ in range(600)])
+    parsed, load_json = [], records.load_json
+    monkeypatch.setattr(records, "load_json", lambda line: parsed.append(line) or load_json(line))
+    log = read_log(path)
+    assert len(parsed) == 600
+    assert scan(path).read().contexts.tobytes() == log.contexts.tobytes()
+    assert len(parsed) == 3 * 600
 
 
 def dsjson(path, events):

@@ -1,4 +1,4 @@
-"""What a context is: raw columns of any kind → numbers, fitted on a log, kept as JSON, matched by name."""
+"""Features of contexts: raw columns become numbers by an encoder that is fitted to a log and saved as JSON."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from sparing.log.features.kernel import nystroem as nystroem
 
 
 class _Make:
-    """`features(age="number", country="category", …)`: what raw columns are to become."""
+    """`features(age="number", country="category", …)` declares what raw columns become."""
 
     def __call__(
         self,
@@ -24,18 +24,46 @@ class _Make:
         constant: bool = True,
         **columns: Any,
     ) -> Features:
-        """Say what each column is: `number`, `category`, `bool`, `time`, `hashed`, `raw`, `auto`, or vector(size).
+        """Declare the kind of each column; `read_log(..., features=...)` fits the encoder.
 
-        `time-day-first` and `time-month-first` are times whose dates 03/04/2026 do not tell their order.
+        Parameters
+        ----------
+        others : "auto" or mapping, optional
+            `auto` also takes the columns that are not named. A mapping names columns that are no Python words.
+        kernel : Nystroem or int, optional
+            Kernel features to add, such as `nystroem(128)`.
+        constant : bool
+            Whether to add a feature that is always 1 (the intercept).
+        **columns
+            A kind for each column: `number`, `category`, `bool`, `time`, `hashed`, `raw`, `auto` or `vector(size)`.
+            `time-day-first` and `time-month-first` read dates such as 03/04/2026.
 
-        Only the columns named are taken, unless the first argument is "auto"; names that are no Python words go
-        into a mapping. `kernel` = nystroem(128) adds kernel features; `constant` is the intercept. Nothing is
-        fitted yet: read_log(..., features=...) does that.
+        Returns
+        -------
+        Features
+
+        Examples
+        --------
+        >>> import sparing
+        >>> sparing.features(age="number", country="category").columns([])
+        ('age', 'country')
         """
         return parse_specs(others, kernel=kernel, constant=constant, **columns)
 
     def from_sklearn(self, transformer: Any, *, constant: bool = False) -> Encoder:
-        """The encoder that does exactly what a fitted scikit-learn ColumnTransformer does."""
+        """Return the encoder that equals a fitted scikit-learn ColumnTransformer.
+
+        Parameters
+        ----------
+        transformer : sklearn.compose.ColumnTransformer
+            A fitted transformer.
+        constant : bool
+            Whether to add a feature that is always 1.
+
+        Returns
+        -------
+        Encoder
+        """
         from sparing.log.features.sklearn import translate
 
         return translate(transformer, constant=constant)

@@ -14,19 +14,19 @@ from sparing.log import labels
 from sparing.log.limits import LARGEST
 
 DAY, MONTH = "day", "month"
-"""What stands first in a date with the year last, where its marks do not tell."""
+"""The first part of an ambiguous date such as 03/04/2026."""
 
 CLOCK = r"(?:[ T](?P<hour>\d{1,2})(?P<rest>:\d\d(?::\d\d)?)(?: ?(?P<half>[AaPp])[Mm])?)?"
-"""The time of the day, if there is one, on 24 hours or on twice 12."""
+"""An optional time of day, with 24 or twice 12 hours."""
 
-DAY_FIRST = re.compile(rf"(?P<day>\d{{1,2}})\.(?P<month>\d{{1,2}})\.(?P<year>\d{{4}}){CLOCK}", re.ASCII)
-"""A date with points, which has its day first wherever it is written."""
+DAY_FIRST = re.compile(
+    rf"(?P<day>\d{{1,2}})\.(?P<month>\d{{1,2}})\.(?P<year>\d{{4}}){CLOCK}", re.ASCII
+)  # with points, the day is always first
 
 YEAR_FIRST = re.compile(rf"(?P<year>\d{{4}})/(?P<month>\d{{1,2}})/(?P<day>\d{{1,2}}){CLOCK}", re.ASCII)
-"""A date with slashes and its year first; then the month comes next."""
 
 YEAR_LAST = re.compile(rf"(?P<one>\d{{1,2}})([/-])(?P<two>\d{{1,2}})\2(?P<year>\d{{4}}){CLOCK}", re.ASCII)
-"""A date whose marks do not tell whether its day or its month is first."""
+"""A date in which the day or the month may be first."""
 
 WEEKDAY = r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]{0,6},? )?"
 
@@ -38,46 +38,28 @@ MONTH_NAMED = (
         rf"{WEEKDAY}(?P<named>[A-Za-z]{{3,9}}) (?P<day>\d{{1,2}}),? (?P<year>\d{{4}}){CLOCK}", re.ASCII
     ),
 )
-"""A date with its month in words, before or after the day."""
 
+MONTH_NAMES = "january february march april may june july august september october november december"
 MONTHS = {
     name[:length]: str(number)
-    for number, name in enumerate(
-        [
-            "january",
-            "february",
-            "march",
-            "april",
-            "may",
-            "june",
-            "july",
-            "august",
-            "september",
-            "october",
-            "november",
-            "december",
-        ],
-        1,
-    )
+    for number, name in enumerate(MONTH_NAMES.split(), 1)
     for length in (3, len(name))
 }
-"""The months by their English names and by the first three letters of these."""
 
 ZONE = re.compile(r"(?<=\d) ?(?:UTC|GMT)$")
-"""The words for UTC after a time of the day."""
 
 SHORT_YEAR = re.compile(rf"\d{{1,2}}/\d{{1,2}}/\d{{2}}{CLOCK}", re.ASCII)
-"""A date with two digits for the year, so that even the year could be first."""
+"""A date with two digits for the year, so that the year may also be first."""
 
 
 def parse_time(text: str, first: str | None = None) -> datetime:
-    """A text in ISO 8601, 17.11.2026 08:30, 2026/11/17 8:30 PM or 17 Nov 2026, also with UTC after it; a ValueError for others.
+    """Parse ISO 8601, 17.11.2026 08:30, 2026/11/17 8:30 PM or 17 Nov 2026, also followed by UTC; else raise ValueError.
 
-    With `first`, 17/11/2026 and 17-11-2026 too, which have the day or the month first.
+    With `first`, also parse 17/11/2026 and 17-11-2026, with the day or the month first.
     """
     try:
         return datetime.fromisoformat(text.strip())
-    except ValueError:  # after this the slow ways
+    except ValueError:  # the slow formats
         plain = ZONE.sub("", text.strip())
         if plain != text.strip():
             return _in_utc(plain, first)
@@ -85,7 +67,7 @@ def parse_time(text: str, first: str | None = None) -> datetime:
 
 
 def _in_utc(text: str, first: str | None) -> datetime:
-    """A moment that was said to be in UTC, which a moment without a zone is; one with another zone is refused."""
+    """Parse a time that is marked as UTC; refuse one that also has a zone."""
     found = parse_time(text, first)
     if ":" not in text or found.tzinfo is not None:
         raise ValueError(text)
@@ -93,7 +75,7 @@ def _in_utc(text: str, first: str | None) -> datetime:
 
 
 def is_time(text: str) -> bool:
-    """Whether a text is a date or a moment by itself, and not just digits."""
+    """Whether a text is an unambiguous date or time, and not only digits."""
     try:
         parse_time(text)
     except ValueError:
@@ -102,7 +84,7 @@ def is_time(text: str) -> bool:
 
 
 def is_date(text: str, first: str) -> bool:
-    """Whether a text is a date that does not tell its order, and can be read in this one."""
+    """Whether a text is an ambiguous date that is valid in this order."""
     try:
         parse_time(text, first)
     except ValueError:
@@ -111,17 +93,15 @@ def is_date(text: str, first: str) -> bool:
 
 
 def is_ambiguous_date(text: str) -> bool:
-    """Whether a text looks like a date of which only others tell whether the day or the month is first."""
     return YEAR_LAST.fullmatch(ZONE.sub("", text.strip())) is not None
 
 
 def looks_like_date(text: str) -> bool:
-    """Whether a text is a date or moment, or would be one in some order."""
     return is_ambiguous_date(text) or is_time(text)
 
 
 def first_invalid_date(texts: Iterable[str], first: str) -> str:
-    """The first of some texts that cannot be read with this first; there must be one."""
+    """Return the first text that is not a date in this order; there must be one."""
     return next(text for text in texts if not is_time(text) and not is_date(text, first))
 
 

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 MISSING = "is missing"
 
 WARN_DEVIATIONS = 100.0
-"""Deviations from the log's mean beyond which a live number is warned of: at most 1 in FAR² of the log's rows can lie there."""
+"""Warn of a live number this many deviations from the log's mean: at most 1 in 100² of the log's rows is there."""
 
 Setter = Callable[[Any, "memoryview[float]"], None]
-"""Writes a value's coordinates into those of a context, which begin as zeros."""
+"""Writes the coordinates of a value into a context, which is 0 before."""
 
 
 class CellError(ValueError):
-    """A value that a column cannot take: what it is, and what was expected."""
+    """A value that does not fit its column."""
 
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """A raw column, fitted. `gap`: whether the log had rows without it, so that to be missing has a place of its own."""
+    """A fitted column. With `gap`, the log has missing values, and the last coordinate marks them."""
 
     kind: ClassVar[str]
     wants: ClassVar[str]
@@ -44,7 +44,7 @@ class Column(ABC):
     @property
     @abstractmethod
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates, but for that of being missing."""
+        """The names of its coordinates, without the one for missing values."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ class Column(ABC):
 
     @property
     def expected(self) -> str:
-        """What a cell must be, in words."""
+        """The allowed cells, in words."""
         return self.wants
 
     @abstractmethod
@@ -62,10 +62,10 @@ class Column(ABC):
 
     @abstractmethod
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the coordinates of a value that is not missing, from `place` on; a ValueError where it is of no use."""
+        """Write the coordinates of a value that is not missing, from `place` on, or raise ValueError."""
 
     def put(self, place: int) -> Setter:
-        """What writes one value's coordinates, which begin at `place`."""
+        """Return the setter of a value's coordinates, which begin at `place`."""
         is_missing, write, last = self.is_missing, self.write, place + len(self.names) - 1
 
         def put(value: Any, out: "memoryview[float]") -> None:
@@ -83,14 +83,14 @@ class Column(ABC):
 
     @abstractmethod
     def words(self, part: int, low: float, high: float) -> str:
-        """What low < coordinate ≤ high says of the raw column."""
+        """Describe low < coordinate ≤ high in terms of the raw column."""
 
     def header(self) -> dict[str, Any]:
-        """The column as JSON."""
+        """Return the column as JSON."""
         return {"kind": self.kind, **asdict(self)}
 
     def described(self) -> str:
-        """What the column was taken for, in a few words."""
+        """Return the kind of the column, in a few words."""
         return self.kind + (", some missing" if self.gap else "")
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
@@ -113,7 +113,7 @@ class Column(ABC):
     def _mapped(
         self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int, gap: float = math.nan
     ) -> np.ndarray:
-        """Each cell by a function of it, (n,), `gap` where it is missing; distinct cells are converted once."""
+        """Convert cells to numbers (n,), `gap` for missing ones; distinct cells are converted once."""
         distinct, codes = cells.factorize(column)
         table = np.full(len(distinct) + 1, gap)
         for code, value in enumerate(distinct):
@@ -128,26 +128,24 @@ class Column(ABC):
         return table[codes]
 
     def _bounded(self, part: int, low: float, high: float, show: Callable[[float], str]) -> str:
-        """A range of one of its coordinates, told by what `show` says of its ends."""
         name = self.names[part]
         if math.isinf(low):
             return f"{name} ≤ {show(high)}"
         return f"{name} > {show(low)}" if math.isinf(high) else f"{show(low)} < {name} ≤ {show(high)}"
 
     def _either(self, part: int, low: float, yes: str, no: str) -> str:
-        """A coordinate that is 0 or 1: above a threshold it is 1."""
         if part == len(self.parts):
             return f"{self.column} {MISSING}" if low >= 0 else f"{self.column} is known"
         return yes if low >= 0 else no
 
 
 MISSING_CODE = -2
-"""The place of a category that is missing; −1 is that of one without a place."""
+"""The code of a missing category; −1 is that of a value without a coordinate."""
 
 
 @dataclass(frozen=True)
 class NumberColumn(Column):
-    """(value − mean)/scale; 0 where it is missing."""
+    """(value − mean)/scale; 0 if it is missing."""
 
     kind = "number"
     wants = f"a finite number, at most {LARGEST:g} in size"
@@ -156,11 +154,9 @@ class NumberColumn(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         return (self.column,)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         values = self.numbers(column, first_row=first_row)
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
         if all_valid(values):
@@ -181,28 +177,26 @@ class NumberColumn(Column):
         return arrays.numbers(column, self.column, first_row=first_row)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the coordinate of a number."""
         out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
 
     @property
     def usual(self) -> tuple[float, float]:
-        """Between which numbers a live one is taken without a look."""
+        """The range in which a live number needs no check."""
         return max(-LARGEST, self.mean - WARN_DEVIATIONS * self.scale), min(
             LARGEST, self.mean + WARN_DEVIATIONS * self.scale
         )
 
     def look_at(self, coordinate: float) -> None:
-        """Warn of a live number that is far from the log's; the words are the same for all, so that Python tells it once."""
+        """Warn of a live number far from the log's. The text is the same for all values, so that Python shows it once."""
         if not abs(coordinate) <= WARN_DEVIATIONS:
             warnings.warn(
                 f"{truncate(self.column)} is more than {WARN_DEVIATIONS:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
-                "what is said of rewards there is extrapolated. Give it in the unit of the log, or bring it into its range",
+                "predicted rewards there are extrapolated. Give it in the unit of the log, or within its range",
                 UnitWarning,
                 stacklevel=6,
             )
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         if part == 1:
             return self._either(1, low, "", "")
         return self._bounded(part, low, high, lambda end: f"{end * self.scale + self.mean:.4g}")
@@ -216,14 +210,12 @@ class RawColumn(NumberColumn):
 
     @property
     def usual(self) -> tuple[float, float]:
-        """All that a context can hold."""
         return -LARGEST, LARGEST
 
     def look_at(self, coordinate: float) -> None:
         """There is no mean to go by."""
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         out[:, 0] = self.numbers(column, first_row=first_row)  # the log refuses what is not finite
 
     def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
@@ -234,7 +226,7 @@ class RawColumn(NumberColumn):
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
-            f"{truncate(self.column)} is missing, and these features are raw numbers, which have no place for that. "
+            f"{truncate(self.column)} is missing, and these features are raw numbers, which have no coordinate for that. "
             "Fill it in, or read the log with features='auto'"
         )
 
@@ -254,12 +246,11 @@ class CategoryColumn(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         other = (f"{self.column} is other",) if self.rare else ()
         return tuple(f"{self.column}={value}" for value in self.values) + other
 
     def _place(self, value: Any) -> int:
-        """Where a value that is there has its 1; −1 for nowhere."""
+        """The place of a value's 1; −1 if it has none."""
         unknown = len(self.values) if self.rare else -1
         return self._places.get(cells.as_word(value), unknown)
 
@@ -268,7 +259,6 @@ class CategoryColumn(Column):
         return {value: i for i, value in enumerate(self.values)}
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         places = self.places(column, first_row=first_row)
         if places.min(initial=0) >= 0:
             out[np.arange(len(places)), places] = 1.0
@@ -279,17 +269,15 @@ class CategoryColumn(Column):
         self._fill_gap(there, out)
 
     def places(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
-        """Where cells have their 1, (n,); −1 for nowhere, GAP where one is missing."""
+        """Return the place of each cell's 1, (n,): −1 if it has none, MISSING_CODE if it is missing."""
         return self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the 1 of a value."""
         found = self._place(value)
         if found >= 0:
             out[place + found] = 1.0
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         value = self.values[part] if part < len(self.values) else "one of the rare values"
         other = f"not {value}"
         if len(self.values) == 2 and not self.rare and not self.gap:
@@ -297,37 +285,37 @@ class CategoryColumn(Column):
         return self._either(part, low, f"{self.column} is {value}", f"{self.column} is {other}")
 
     def described(self) -> str:
-        """What the column was taken for."""
         rare = f", {self.rare} rare ones as other" if self.rare else ""
         plural = "" if len(self.values) == 1 else "s"
-        twins = near_duplicates(self.values)
-        told = f", {shorten(twins[0])} and {shorten(twins[1])} differ only in case or spaces" if twins else ""
+        similar = near_duplicates(self.values)
+        alike = (
+            f", {shorten(similar[0])} and {shorten(similar[1])} differ only in case or spaces"
+            if similar
+            else ""
+        )
         gap = ", some missing" if self.gap else ""
-        return f"category of {len(self.values)} value{plural}{rare}{gap}{told}"
+        return f"category of {len(self.values)} value{plural}{rare}{gap}{alike}"
 
 
 @dataclass(frozen=True)
 class HashedColumn(CategoryColumn):
-    """1 at one of `size` places, which the value's checksum says: for columns with very many values."""
+    """1 at one of `size` places, chosen by the value's checksum, for columns with very many values."""
 
     kind = "hashed"
     size: int = 64
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         return tuple(f"{self.column}#{i}" for i in range(self.size))
 
     def _place(self, value: Any) -> int:
         return zlib.crc32(cells.as_word(value).encode()) % self.size
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         name = f"{self.column} {{}} among the values hashed to {part}"
         return self._either(part, low, name.format("is"), name.format("is not"))
 
     def described(self) -> str:
-        """What the column was taken for."""
         return f"hashed to {self.size} places" + (", some missing" if self.gap else "")
 
 
@@ -340,22 +328,18 @@ class BoolColumn(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         return (self.column,)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         values = self._mapped(column, cells.as_bool, first_row=first_row)
         there = ~np.isnan(values)
         out[:, 0] = np.where(there, 2 * values - 1, 0.0)
         self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the coordinate of a truth value."""
         out[place] = 2 * cells.as_bool(value) - 1
 
     def put(self, place: int) -> Setter:
-        """What writes one value's coordinates; true and false themselves go the short way."""
         usual = super().put(place)
 
         def put(value: Any, out: "memoryview[float]") -> None:
@@ -369,7 +353,6 @@ class BoolColumn(Column):
         return put
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         other = "not true" if self.gap else "false"
         return self._either(part, low, f"{self.column} is true", f"{self.column} is {other}")
 
@@ -410,12 +393,10 @@ class TimeColumn(Column):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         circles = ("hour sin", "hour cos", "day sin", "day cos", "trend")
         return tuple(f"{self.column} {circle}" for circle in circles)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         seconds = self.seconds(column, first_row=first_row)
         there = ~np.isnan(seconds)
         moment = np.where(there, seconds, self.mean)
@@ -434,7 +415,6 @@ class TimeColumn(Column):
         return cells.as_seconds(value, self.order)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the coordinates of a moment."""
         moment = cells.as_seconds(value, self.order)
         out[place], out[place + 1] = HOURS_LIST[int(moment % DAY // MINUTE)]
         out[place + 2], out[place + 3] = DAYS_LIST[int((moment // DAY + 3) % 7)]
@@ -442,13 +422,14 @@ class TimeColumn(Column):
         out[place + 4] = ((self.last if self.last < within else within) - self.mean) / self.scale
 
     def _unfit_row(self, value: Any, row: int) -> LogError:
-        told = super()._unfit_row(value, row)
+        error = super()._unfit_row(value, row)
         if self.order is None and isinstance(value, str) and cells.is_ambiguous_date(value):
-            return LogError(f"{told}. Of such dates the kinds {' and '.join(tuple(TIMES)[1:])} say the order")
-        return told
+            return LogError(
+                f"{error}. The kinds {' and '.join(tuple(TIMES)[1:])} define the order of such dates"
+            )
+        return error
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         if part == 5:
             return self._either(5, low, "", "")
         if part < 4:
@@ -473,7 +454,6 @@ class DayFirstColumn(TimeColumn):
     order = cells.DAY
 
     def described(self) -> str:
-        """What the column was taken for."""
         return f"time, {self.order} first" + (", some missing" if self.gap else "")
 
 
@@ -510,12 +490,10 @@ class VectorColumn(Column):
 
     @property
     def expected(self) -> str:
-        """What a cell must be."""
         return f"a list of {self.size} finite numbers"
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The names of its coordinates."""
         return tuple(f"{self.column}[{i}]" for i in range(len(self.axes)))
 
     @cached_property
@@ -524,7 +502,6 @@ class VectorColumn(Column):
         return axes.T, axes @ np.array(self.mean)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        """Write the coordinates of cells."""
         from sparing.log import arrays
 
         if column.null_count == len(column):
@@ -549,7 +526,6 @@ class VectorColumn(Column):
         return value is None or (isinstance(value, float) and value != value)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        """Write the components of a list of numbers."""
         given = np.asarray(value, dtype=np.float64)
         if given.shape != (self.size,) or not (np.abs(given) <= LARGEST).all():
             raise ValueError(value)
@@ -557,13 +533,11 @@ class VectorColumn(Column):
         out[place : place + len(self.axes)] = memoryview(given @ axes - offset)
 
     def words(self, part: int, low: float, high: float) -> str:
-        """A range of a coordinate in words."""
         if part == len(self.axes):
             return self._either(part, low, "", "")
         return self._bounded(part, low, high, lambda end: f"{end:.3g}")
 
     def described(self) -> str:
-        """What the column was taken for."""
         return f"vector of {self.size}, {len(self.axes)} components kept" + (
             ", some missing" if self.gap else ""
         )

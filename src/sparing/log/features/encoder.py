@@ -1,4 +1,4 @@
-"""The encoder: from raw columns, matched by name, to contexts. Fitted on a log, frozen from then on, JSON on disk."""
+"""The encoder, which turns raw columns, matched by name, into contexts. It is fitted to a log and saved as JSON."""
 
 import hashlib
 import itertools
@@ -23,14 +23,13 @@ from sparing.log.features.columns import (
 from sparing.log.features.kernel import NystroemMap
 from sparing.log.labels import feature_names, first_repeated, shorten, suggest
 
-SHOWN = 8
-"""Columns of a kind that a message names."""
+SHOWN = 8  # columns that a message lists
 
 
 def difference(known: Sequence[str], names: Collection[Hashable], index: Collection[Hashable] = ()) -> str:
-    """Which of the known columns are missing among some names, and which names are unknown.
+    """Describe which of the known columns are missing among some names, and which names are unknown.
 
-    `index` are the names of a frame's index, which is not looked at.
+    `index` are the names of a frame's index, which is not read.
     """
     missing = [name for name in known if name not in names]
     unknown = [name for name in names if name not in known]
@@ -45,19 +44,17 @@ def difference(known: Sequence[str], names: Collection[Hashable], index: Collect
     hidden = [name for name in missing if name in index]
     mend = "Give each by its name, None (null in JSON) where it is missing"
     if hidden:
-        mend = f"The frame's index, which is not looked at, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
+        mend = f"The frame's index, which is not read, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
     return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
 
 
 def must_be_mappings(rows: Sequence[Any]) -> None:
-    """Refuse rows of which the first is a mapping of columns, and another is not."""
     for place, row in enumerate(rows):
         if not isinstance(row, Mapping):
             raise DecisionError(f"row {place} is {shorten(row)}; expected a mapping of columns, as row 0 is")
 
 
 def listed(names: Sequence[Hashable], most: int) -> str:
-    """Names with commas between them, no more than so many."""
     return ", ".join(map(shorten, names[:most])) + (", …" if len(names) > most else "")
 
 
@@ -69,7 +66,7 @@ CONSTANT = "constant"
 KERNEL = "kernel"
 
 MOST_BLOCKS = 8
-"""Blocks of coordinates that a prior scales apart; with more columns, those of one kind share a block."""
+"""Blocks of coordinates that a prior scales separately; with more columns, those of one kind share a block."""
 
 GROUPS = {"number": "numbers", "raw": "numbers", "category": "categories", "hashed": "categories"}
 GROUPS |= {"bool": "truth values", "vector": "vectors", **dict.fromkeys(TIMES, "times")}
@@ -77,9 +74,25 @@ GROUPS |= {"bool": "truth values", "vector": "vectors", **dict.fromkeys(TIMES, "
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """Raw columns → a context (d,): a constant where there is one, each column's coordinates, the kernel's.
+    """Turns raw columns into a context (d,): the constant, the coordinates of each column, kernel features.
 
-    `left_out` are columns of the log that carry nothing, and why.
+    Attributes
+    ----------
+    columns : tuple of Column
+        The fitted columns.
+    constant : bool
+        Whether the first coordinate is always 1.
+    kernel : NystroemMap or None
+        The kernel features.
+    left_out : tuple of (str, str)
+        Columns of the log that are not used, each with the reason.
+
+    Examples
+    --------
+    >>> import sparing
+    >>> table = {"age": [31, 52, 40], "action": ["a", "b", "a"], "reward": [0.0, 1.0, 1.0]}
+    >>> sparing.read_log(table, features="auto").encoder.encode({"age": 41}).tolist()
+    [1.0, 0.0]
     """
 
     columns: tuple[Column, ...]
@@ -89,7 +102,7 @@ class Encoder:
 
     @classmethod
     def raw(cls, names: Sequence[str]) -> "Encoder":
-        """Numbers as they are, without a constant."""
+        """Return the encoder that takes numbers as they are, without a constant."""
         return cls(tuple(RawColumn(name, gap=False) for name in names), constant=False)
 
     @property
@@ -119,7 +132,7 @@ class Encoder:
 
     @cached_property
     def linear(self) -> slice:
-        """Where the columns' own coordinates lie, which the kernel looks at."""
+        """The coordinates of the columns, from which the kernel is computed."""
         return slice(
             int(self.constant), int(self.constant) + sum(len(column.names) for column in self.columns)
         )
@@ -136,16 +149,16 @@ class Encoder:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that tell encoders apart."""
+        """Sixteen hexadecimal digits that identify the encoder."""
         return hashlib.sha256(json.dumps(self.header(), sort_keys=True).encode()).hexdigest()[:16]
 
     # One row: what a live decision needs.
 
     @cached_property
     def _puts(self) -> tuple[list[Any], list[Any], list[Any]]:
-        """What writes each column: plain numbers, categories, and all others; the first two without a call each.
+        """The setters of number columns, of categories, and of all others; the first two avoid a call for each value.
 
-        A category's places are those of its values, and of None where to be missing has one.
+        A category has the place of each value, and of None if it has a coordinate for missing values.
         """
         numbers: list[Any] = []
         words: list[Any] = []
@@ -167,15 +180,15 @@ class Encoder:
         return numbers, words, others
 
     @cached_property
-    def _blank(self) -> np.ndarray:
-        blank = np.zeros(self.linear.stop)
-        blank[: self.linear.start] = 1.0
-        return blank
+    def _initial_row(self) -> np.ndarray:
+        row = np.zeros(self.linear.stop)
+        row[: self.linear.start] = 1.0
+        return row
 
     def named(self, row: Any) -> np.ndarray | None:
-        """The context (d,) of a row whose columns have names: a mapping, a pandas row, a frame of one row.
+        """Return the context (d,) of a mapping, a pandas row or a frame of one row.
 
-        None for anything else, such as numbers in a list, which have no names.
+        Return None for anything else, such as a list of numbers, which has no names.
         """
         if type(row) is dict or isinstance(row, Mapping):
             return self.encode(row)
@@ -193,8 +206,23 @@ class Encoder:
         return contexts[0]
 
     def encode(self, row: Mapping[str, Any]) -> np.ndarray:
-        """The context (d,) of one row of raw columns; all of them must be there, null where one is missing."""
-        out = self._blank.copy()
+        """Return the context of one row.
+
+        Parameters
+        ----------
+        row : mapping
+            The value of every raw column, None if it is missing.
+
+        Returns
+        -------
+        ndarray (d,)
+
+        Raises
+        ------
+        DecisionError
+            If a column is missing or unknown, or a value has the wrong type.
+        """
+        out = self._initial_row.copy()
         view: Any = out.data
         numbers, words, others = self._puts
         try:
@@ -222,7 +250,7 @@ class Encoder:
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        """The columns that a row may have: those that are looked at, and those that the log left out."""
+        """The columns that a row may have: those that are used, and those that the log left out."""
         return frozenset((*self.by_column, *dict(self.left_out)))
 
     def _mismatch(self, row: Mapping[str, Any]) -> DecisionError:
@@ -231,13 +259,12 @@ class Encoder:
         )
 
     def _difference(self, names: Sequence[Hashable], index: Sequence[Hashable] = ()) -> str:
-        """Which columns are missing or unknown, in words."""
         return difference([column.column for column in self.columns], names, index)
 
     # Many rows.
 
     def columns_of(self, features: Collection[int]) -> tuple[str, ...]:
-        """The columns that these features are made of: all, where a kernel looks at them."""
+        """Return the columns from which these features are computed: all, if there is a kernel."""
         place, found = self.linear.start, []
         for column in self.columns:
             stop = place + len(column.names)
@@ -253,9 +280,9 @@ class Encoder:
         first_row: int = 0,
         among: Collection[str] | None = None,
     ) -> np.ndarray:
-        """Contexts (n, d) of a batch of raw columns; columns of other names are not looked at.
+        """Return the contexts (n, d) of a batch of raw columns; other columns are ignored.
 
-        Features of columns that are not `among` those named are 0.
+        Features of columns that are not in `among` are 0.
         """
         wanted = self.by_column if among is None else among
         absent = [name for name in wanted if name not in batch.schema.names]
@@ -273,20 +300,19 @@ class Encoder:
         return out
 
     def completed(self, contexts: np.ndarray) -> np.ndarray:
-        """Contexts (n, d) or (d,), with the kernel's features added where only the linear ones are given."""
+        """Return contexts (n, d) or (d,) with kernel features, if only the linear ones are given."""
         if self.kernel is None or contexts.ndim == 0 or contexts.shape[-1] != self.linear.stop:
             return contexts
         return np.concatenate((contexts, self.kernel(contexts[..., self.linear])), axis=-1)
 
     @cached_property
     def by_column(self) -> dict[str, Column]:
-        """The columns by their names."""
         return {column.column: column for column in self.columns}
 
     def named_rows(self, rows: Any) -> np.ndarray | None:
-        """Contexts (n, d) of a frame, of a mapping of columns, or of a list of mappings; None for anything else."""
+        """Return the contexts (n, d) of a frame, a mapping of columns or a list of mappings; None for anything else."""
         if isinstance(rows, Mapping) and rows and all(np.ndim(value) == 0 for value in rows.values()):
-            raise DecisionError("one row, where a list of them is expected: pass [row]")
+            raise DecisionError("got one row; expected a list of rows. Pass [row]")
         if isinstance(rows, Mapping) or hasattr(rows, "__arrow_c_stream__"):
             return self.encode_table(rows)
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
@@ -295,7 +321,7 @@ class Encoder:
         return None
 
     def encode_table(self, frame: Any) -> np.ndarray:
-        """Contexts (n, d) of an Arrow, pandas or polars frame, or a mapping of columns; an index is not looked at."""
+        """Return the contexts (n, d) of an Arrow, pandas or polars frame or a mapping of columns, without its index."""
         from sparing.log.tables import open_table
 
         source = open_table(frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
@@ -314,10 +340,10 @@ class Encoder:
         return contexts
 
     def aligned(self, other: "Encoder", contexts: np.ndarray, *, sparse: str | None = None) -> np.ndarray:
-        """Contexts (n, d) that another encoder made, as this one would have: by name, if both are raw, or the same.
+        """Return contexts (n, d) of another encoder with the features of this one; both must be raw, or the same.
 
-        A file that names only what is not 0 is `sparse`: a feature that it never names is 0, and one that is not
-        known here is left out; but where features are `values` (country=NZ), both must have the same columns.
+        `sparse` files name only features that are not 0. A feature that such a file never names is 0, and one that
+        this encoder does not have is left out. With "values" (country=NZ), both must have the same columns.
         """
         if other.digest == self.digest:
             return contexts
@@ -333,31 +359,31 @@ class Encoder:
             found = [place.get(name, -1) for name in self.names]
             return np.where(np.array(found) >= 0, contexts[:, found], 0.0)
         raise LogError(
-            f"these contexts were encoded by other features ({other.digest}) than those learnt from ({self.digest}). "
-            "Read the log with features=... of what was learnt (policy.encoder, learner.encoder)"
+            f"these contexts have other features ({other.digest}) than the training rows ({self.digest}). "
+            "Read the log with features=policy.encoder or features=learner.encoder"
         )
 
     # Words.
 
     def words(self, coordinate: int, low: float, high: float) -> str | None:
-        """What low < x_j ≤ high says of the raw columns; None for coordinates that are numbers themselves."""
+        """Describe low < x_j ≤ high in terms of the raw columns; None for raw coordinates."""
         column, part = self._homes.get(coordinate, (None, 0))
         return None if column is None or type(column) is RawColumn else column.words(part, low, high)
 
     def term(self, coordinate: int) -> str:
-        """A coordinate's name where it stands in a sum."""
+        """Return a coordinate's name as a term of a sum."""
         column, part = self._homes.get(coordinate, (None, 0))
         scaled = type(column) is NumberColumn and part == 0
         return f"standardised {self.names[coordinate]}" if scaled else self.names[coordinate]
 
     @cached_property
     def _homes(self) -> dict[int, tuple[Column, int]]:
-        """The column behind each coordinate, and which of its coordinates it is."""
+        """The column of each coordinate, and the coordinate's index in it."""
         parts = [(column, part) for column in self.columns for part in range(len(column.names))]
         return dict(enumerate(parts, start=self.linear.start))
 
     def described(self) -> str:
-        """In one line what each column was taken for."""
+        """Return the kind of each column, in one line."""
         took = [f"{column.column}: {column.described()}" for column in self.columns]
         took += [f"{name or repr(name)}: {why}" for name, why in self.left_out]
         if self.kernel is not None:
@@ -379,7 +405,7 @@ class Encoder:
     # On disk.
 
     def header(self) -> dict[str, Any]:
-        """The encoder as JSON."""
+        """Return the encoder as JSON."""
         if self.is_raw:
             return {"version": VERSION, "raw": list(self.names)}
         return {
@@ -392,7 +418,7 @@ class Encoder:
 
     @classmethod
     def from_header(cls, saved: Any) -> "Encoder":
-        """The encoder from JSON; a FileError where it is none, or a newer one."""
+        """Return the encoder from JSON, or raise FileError if it is damaged or of a newer version."""
         try:
             if saved["version"] != VERSION:
                 raise FileError(
@@ -420,12 +446,11 @@ def _must_differ(names: Sequence[str]) -> None:
 
 
 def _stems(names: Sequence[str]) -> set[str]:
-    """The raw columns behind features such as country=NZ."""
     return {name.partition("=")[0] for name in names}
 
 
 def _column(saved: dict[str, Any]) -> Column:
-    """One column from JSON: its fields, each of the type that it has."""
+    """Return a column from JSON, after a check of its fields."""
     kind = KINDS[saved.pop("kind")]
     known = {field.name for field in fields(kind)}
     if set(saved) != known or not isinstance(saved["column"], str) or not isinstance(saved["gap"], bool):

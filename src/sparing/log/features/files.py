@@ -1,4 +1,4 @@
-"""Features as JSON files: what columns are to become, written by hand, or an encoder that a log has taught."""
+"""Features as JSON files: a specification written by hand, or a fitted encoder."""
 
 import json
 import os
@@ -16,16 +16,48 @@ EXAMPLE = '{"age": "number", "country": "category"}'
 
 
 def write_features(encoder: Encoder, path: str | os.PathLike[str]) -> None:
-    """Write an encoder, for read_log(..., features=read_features(path)) and the commands' --features."""
+    """Write an encoder as JSON, for `read_features` and the option --features of commands.
+
+    Parameters
+    ----------
+    encoder : Encoder
+        The encoder of a log (`log.encoder`) or a policy.
+    path : path or str
+        The file to write.
+    """
     with replacing(Path(path)) as part:
         part.write_text(json.dumps(encoder.header(), ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def read_features(path: str | os.PathLike[str]) -> Encoder | Features:
-    """Read an encoder that `write_features` wrote, or a mapping of columns to kinds.
+    """Read features from a JSON file.
 
-    A file of one's own is {"age": "number", "query": {"kind": "vector", "size": 384, "keep": 24}}, or, with more to
-    say, {"columns": {...}, "others": "auto", "kernel": 128}.
+    Parameters
+    ----------
+    path : path or str
+        A file that `write_features` wrote, or a mapping of columns to kinds such as
+        {"age": "number", "query": {"kind": "vector", "size": 384, "keep": 24}}. With more settings it is
+        {"columns": {...}, "others": "auto", "kernel": 128}.
+
+    Returns
+    -------
+    Encoder or Features
+        For the `features` parameter of `read_log`.
+
+    Raises
+    ------
+    FileError
+        If the file cannot be read or has no features.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import sparing
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder) / "features.json"
+    ...     _ = path.write_text('{"age": "number", "country": "category"}')
+    ...     sparing.read_features(path).columns([])
+    ('age', 'country')
     """
     try:
         content = Path(path).read_bytes()
@@ -40,12 +72,12 @@ def read_features(path: str | os.PathLike[str]) -> Encoder | Features:
     except ValueError as error:
         raise FileError(f"{path} is not whole JSON ({error}); expected features such as {EXAMPLE}") from None
     if not isinstance(saved, Mapping):
-        raise FileError(f"{path} holds no features; expected {EXAMPLE}, or what write_features wrote")
+        raise FileError(f"{path} has no features; expected {EXAMPLE}, or what write_features wrote")
     return _features(saved)
 
 
 def as_features(said: str | Mapping[str, Any] | None) -> Encoder | Features | str | None:
-    """Features as JSON says them: a word, a mapping as in a file, or nothing."""
+    """Return features from JSON: a word, a mapping as in a file, or None."""
     return _features(said) if isinstance(said, Mapping) else said
 
 
@@ -58,4 +90,4 @@ def _plan(saved: dict[str, Any]) -> Features:
         return parse_specs(saved)
     settings = {name: saved[name] for name in ("kernel", "constant") if name in saved}
     plan = parse_specs(saved["columns"], **settings) if saved["columns"] else parse_specs("auto", **settings)
-    return Features(plan.wishes, saved.get("others"), plan.kernel, plan.constant)
+    return Features(plan.specs, saved.get("others"), plan.kernel, plan.constant)

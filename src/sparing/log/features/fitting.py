@@ -1,12 +1,13 @@
-"""Fitting an encoder to a table, in one walk over its rows, or two where there is a kernel."""
+"""Fitting an encoder to a table, in one pass over its rows, or two if there is a kernel."""
 
 import json
 import math
 import re
+import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -37,31 +38,18 @@ from sparing.log.sketches import Moments
 from sparing.log.tables import TableSource
 from sparing.validation import integer
 
-NO_NUMBERS = {
-    "na",
-    "n/a",
-    "nan",
-    "null",
-    "none",
-    "inf",
-    "+inf",
-    "-inf",
-    "infinity",
-    "-infinity",
-    "?",
-    "-",
-    ".",
-}
-"""Words, in small letters, that stand among numbers for those that are missing or without end."""
+MISSING_WORDS = "na n/a nan null none inf +inf -inf infinity -infinity ? - ."
+NO_NUMBERS = frozenset(MISSING_WORDS.split())
+"""Lower-case words that mean a missing or infinite number."""
 
 SIGNED = re.compile(r"[-+]?[$€£¥]? ?[-+]?(?:\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:[.,]\d+)? ?[%$€£¥]?", re.ASCII)
-"""A number with signs of money or percent, or between its thousands."""
+"""A number with a currency or percent sign, or with thousands separators."""
 
-CATEGORY = "say that the column is a category (sparing.features, or a file of --features)"
+CATEGORY = "declare the column a category (sparing.features, or a file of --features)"
 
 
 def check_text_column(column: str, words: Sequence[str], kind: str, orders: Sequence[str]) -> None:
-    """Refuse a column of these different words, taken for this `kind`; `orders` are the kinds of time that it could be."""
+    """Refuse distinct words that do not fit the column's `kind`; `orders` are the kinds of time that they could be."""
     name = truncate(column)
     if kind == "category":
         _check_missing_words(name, words, "numbers", cells.is_number)
@@ -71,19 +59,18 @@ def check_text_column(column: str, words: Sequence[str], kind: str, orders: Sequ
 
 
 def _check_missing_words(name: str, words: Sequence[str], what: str, is_one: Callable[[str], bool]) -> None:
-    """Refuse values among which words stand for missing ones, or numbers that are too large."""
+    """Refuse values of which some are words for missing ones, or numbers that are too large."""
     odd = [word for word in words if not is_one(word)]
     if not 0 < len(odd) < len(words) or not all(map(_means_missing, odd)):
         return
     large = "" if what == "dates" else f", at most {LARGEST:g} in size"
     raise LogError(
-        f"{name} holds {shorten(odd[0])} beside {what}; expected {what}{large}, and nothing in the cell where one is missing. Leave such cells "
-        f"empty, or {CATEGORY}"
+        f"{name} holds {shorten(odd[0])} among {what}; expected {what}{large}, and an empty cell for a missing value. Empty such cells, "
+        f"or {CATEGORY}"
     )
 
 
 def _means_missing(word: str) -> bool:
-    """Whether a word stands for a missing number, or is one without end or beyond what is taken."""
     try:
         return word.strip().lower() in NO_NUMBERS or not math.isnan(number(word.strip()))
     except ValueError:
@@ -91,11 +78,10 @@ def _means_missing(word: str) -> bool:
 
 
 def _check_signs(name: str, words: Sequence[str]) -> None:
-    """Refuse numbers with a decimal comma, or with signs."""
     commas = [word for word in words if "," in word]
     if commas and all(map(THOUSANDS.fullmatch, commas)) and all(map(_reads, words)):
         raise LogError(
-            f"{name} holds {shorten(commas[0])}: numbers with signs of thousands? Then take them out. With a decimal comma, read the text file "
+            f"{name} holds {shorten(commas[0])}: numbers with thousands separators? Then remove them. With a decimal comma, read the text file "
             f"with decimal=','; if they are words, {CATEGORY}"
         )
     first = next(filter(has_comma, words), None)
@@ -107,18 +93,17 @@ def _check_signs(name: str, words: Sequence[str]) -> None:
     if words and all(map(_reads, words)):
         signed = next(word for word in words if not cells.is_number(word))
         raise LogError(
-            f"{name} holds {shorten(signed)}: numbers with signs of money, percent or thousands? Then take the signs out; if they are words, "
+            f"{name} holds {shorten(signed)}: numbers with currency or percent signs, or thousands separators? Then remove the signs; if they are words, "
             f"{CATEGORY}"
         )
 
 
 def _reads(word: str) -> bool:
-    """Whether a word is a number, with signs or without."""
     return SIGNED.fullmatch(word.strip()) is not None or cells.is_number(word)
 
 
 def _check_dates(name: str, words: Sequence[str], orders: Sequence[str]) -> None:
-    """Refuse dates of which none tells whether the day is first, or some contradict others."""
+    """Refuse dates whose order of day and month is ambiguous or contradictory."""
     if all(map(cells.SHORT_YEAR.fullmatch, words)):
         raise LogError(
             f"{name} holds {shorten(words[0])}: dates with two digits for the year? Write them as 2026-11-17 08:30; if they are words, {CATEGORY}"
@@ -128,43 +113,37 @@ def _check_dates(name: str, words: Sequence[str], orders: Sequence[str]) -> None
     _check_missing_words(name, words, "dates", cells.looks_like_date)
     if not cells.looks_like_date(words[0]):
         return
-    found = f"holds {shorten(words[0])}, and no row tells whether the day or the month is first"
+    found = f"holds {shorten(words[0])}, and no row shows whether the day or the month is first"
     if not orders:
         unfit = [cells.first_invalid_date(words, first) for first in (cells.DAY, cells.MONTH)]
         both = " and ".join(map(shorten, dict.fromkeys(unfit)))
         found = f"holds {both}: the day is not first in all rows, nor is the month"
     raise LogError(
-        f"{name} {found}. Write dates as 2026-11-17 08:30, or say what the column is: time-day-first, time-month-first or category "
+        f"{name} {found}. Write dates as 2026-11-17 08:30, or declare the column: time-day-first, time-month-first or category "
         "(sparing.features, or a file of --features)"
     )
 
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-UNNAMED = re.compile(r"__index_level_\d+__")
-"""What pandas calls an index without a name in a file."""
-
-NAMELESS = re.compile(r"(Unnamed: \d+)?")
-"""How row numbers stand at the head of text files that other tools write, and what pandas calls such a column."""
+UNNAMED = re.compile(r"__index_level_\d+__")  # pandas' name of an index without a name
+NAMELESS = re.compile(r"(Unnamed: \d+)?")  # header of a column of row numbers in text files
 
 
-def indexes(schema: "pa.Schema", columns: Sequence[str]) -> dict[str, str]:
-    """Those of some columns that are an index, and why each is left out."""
-    told = _of_pandas(schema)
+def indexes(schema: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns that are an index, each with the reason for which it is left out."""
+    index = _pandas_index(schema)
     found = {}
     for name in columns:
         if UNNAMED.fullmatch(name):
             found[name] = "left out, the row numbers that pandas wrote"
-        elif name in told:
+        elif name in index:
             found[name] = "left out, the index of a frame (name it in contexts to take it)"
         elif NAMELESS.fullmatch(name):
             found[name] = "left out, a column without a name"
     return found
 
 
-def _of_pandas(schema: "pa.Schema") -> set[str]:
-    """The columns that pandas' notes on a table call its index; none where there are no such notes."""
+def _pandas_index(schema: pa.Schema) -> set[str]:
+    """Return the columns that the pandas metadata of a table list as its index."""
     try:
         notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
         return {name for name in notes["index_columns"] if isinstance(name, str)}
@@ -172,15 +151,12 @@ def _of_pandas(schema: "pa.Schema") -> set[str]:
         return set()
 
 
-if TYPE_CHECKING:
-    pass
-
 KIND_NAMES = ("auto", *KINDS)
 
 
 @dataclass(frozen=True)
 class ColumnSpec:
-    """What a column is asked to become: a kind, with its settings, if any."""
+    """The kind that a column becomes, with its settings."""
 
     kind: str
     size: int | None = None
@@ -189,35 +165,50 @@ class ColumnSpec:
 
 @dataclass(frozen=True)
 class Features:
-    """What raw columns are to become, before a log has taught it: `sparing.features(...)` makes one.
+    """The specification of an encoder, before it is fitted to a log. `sparing.features(...)` creates one.
 
-    `others` says what becomes of columns that are not named: nothing (None), or what their cells tell (`auto`).
+    Attributes
+    ----------
+    specs : tuple of (str, ColumnSpec)
+        The named columns and what they become.
+    others : "auto" or None
+        Columns that are not named: `auto` detects their kinds from their cells, None leaves them out.
+    kernel : Nystroem or None
+        Kernel features to add.
+    constant : bool
+        Whether to add a feature that is always 1.
     """
 
-    wishes: tuple[tuple[str, ColumnSpec], ...] = ()
+    specs: tuple[tuple[str, ColumnSpec], ...] = ()
     others: str | None = None
     kernel: Nystroem | None = None
     constant: bool = True
 
     def columns(self, free: Sequence[str]) -> tuple[str, ...]:
-        """The columns that it takes, of those that play no other role in a table."""
-        named = [name for name, _ in self.wishes]
+        """Return the columns that become features; `free` are the table's columns without another role."""
+        named = [name for name, _ in self.specs]
         return (*named, *(name for name in free if name not in named)) if self.others else tuple(named)
 
+    @property
+    def wishes(self) -> tuple[tuple[str, ColumnSpec], ...]:
+        """The old name of `specs`."""
+        warnings.warn("Features.wishes is now Features.specs", DeprecationWarning, stacklevel=2)
+        return self.specs
+
     def fit(self, source: TableSource, columns: Sequence[str], engine: Engine | None = None) -> Encoder:
-        """The encoder of these columns, fitted to all rows."""
+        """Return the encoder of these columns, fitted to all rows."""
         engine = engine or local(1)
-        surveys = ColumnProfiles(self, tuple(columns))
+        profiles = ColumnProfiles(self, tuple(columns))
         cut = None if source.rows is None else Partition.of_table(source.rows, len(columns))
-        found = scan_rows(source, columns, surveys, identity_batch, partition=cut, engine=engine)
+        found = scan_rows(source, columns, profiles, identity_batch, partition=cut, engine=engine)
         return self.fitted(source, found, engine)
 
-    def fitted(self, source: TableSource, surveys: Sequence["ColumnProfile"], engine: Engine) -> Encoder:
-        """The encoder of columns of which all rows are surveyed."""
-        named = dict(self.wishes)
-        free = [survey.column for survey in surveys if survey.column not in named]
+    def fitted(self, source: TableSource, profiles: Sequence["ColumnProfile"], engine: Engine) -> Encoder:
+        """Return the encoder for the profiles of all rows."""
+        named = dict(self.specs)
+        free = [profile.column for profile in profiles if profile.column not in named]
         index = indexes(source.schema, free)
-        fitted = [(survey.column, index.get(survey.column) or survey.fitted()) for survey in surveys]
+        fitted = [(profile.column, index.get(profile.column) or profile.fitted()) for profile in profiles]
         kept = tuple(found for _, found in fitted if isinstance(found, Column))
         left_out = tuple((name, found) for name, found in fitted if isinstance(found, str))
         if not kept and not self.constant:
@@ -233,42 +224,36 @@ class Features:
 
 @dataclass(frozen=True)
 class ColumnProfiles(Statistic[Any, "list[ColumnProfile]"]):
-    """A statistic: what the cells of some columns are like, column by column."""
+    """The statistic that profiles columns: one `ColumnProfile` for each."""
 
     plan: Features
     columns: tuple[str, ...]
 
     def zero(self) -> "list[ColumnProfile]":
-        """No rows."""
-        # PyArrow: a log in memory does without
-
-        wishes = dict(self.plan.wishes)
-        return [ColumnProfile(name, wishes.get(name, ColumnSpec("auto"))) for name in self.columns]
+        specs = dict(self.plan.specs)
+        return [ColumnProfile(name, specs.get(name, ColumnSpec("auto"))) for name in self.columns]
 
     def update(self, state: "list[ColumnProfile]", block: Any, first_row: int) -> "list[ColumnProfile]":
-        """One more batch."""
-        for survey in state:
-            survey.add(block.column(survey.column), first_row=first_row)
+        for profile in state:
+            profile.add(block.column(profile.column), first_row=first_row)
         return state
 
     def merge(self, one: "list[ColumnProfile]", other: "list[ColumnProfile]") -> "list[ColumnProfile]":
-        """Column by column."""
         return [a.merged(b) for a, b in zip(one, other, strict=True)]
 
 
 def identity_batch(batch: Any, first_row: int) -> Any:
-    """A batch of a table as the block of a walk."""
     return batch
 
 
-def with_kernel(encoder: Encoder, contexts: np.ndarray, wish: Nystroem) -> Encoder:
-    """The encoder with kernel features fitted to contexts (n, d) that it made."""
+def with_kernel(encoder: Encoder, contexts: np.ndarray, kernel: Nystroem) -> Encoder:
+    """Return the encoder with kernel features fitted to its contexts (n, d)."""
     linear = contexts[:, encoder.linear]
-    return replace(encoder, kernel=NystroemMap.fit(linear, wish.landmarks))
+    return replace(encoder, kernel=NystroemMap.fit(linear, kernel.landmarks))
 
 
 def _sample(source: TableSource, encoder: Encoder, engine: Engine) -> np.ndarray:
-    """Some rows as the encoder makes them, (n, d): a random part, whatever the batches."""
+    """Return a random sample of contexts (n, d), which does not depend on the batches."""
     columns = [column.column for column in encoder.columns]
     cut = None if source.rows is None else Partition.of_table(source.rows, encoder.size)
     sample = ContextSample(encoder.size, SAMPLE)
@@ -280,8 +265,6 @@ def _sample(source: TableSource, encoder: Encoder, engine: Engine) -> np.ndarray
 
 @dataclass(frozen=True)
 class _Encoding:
-    """Makes contexts (n, d) of a batch."""
-
     encoder: Encoder
 
     def __call__(self, batch: Any, first_row: int) -> np.ndarray:
@@ -289,7 +272,7 @@ class _Encoding:
 
 
 def _check_names(encoder: Encoder) -> None:
-    """Refuse columns whose coordinates would have one name."""
+    """Refuse columns whose features have the same name."""
     if len(set(encoder.names)) == len(encoder.names):
         return
     seen: dict[str, str] = {CONSTANT: "the constant"}
@@ -311,18 +294,19 @@ def parse_specs(
     constant: bool = True,
     **columns: Any,
 ) -> Features:
-    """`sparing.features(...)`: see there."""
     named: dict[str, Any] = dict(columns)
     if isinstance(others, Mapping):
         named, others = {**others, **columns}, None
     if others not in (None, "auto"):
-        raise SettingError(f"features({others!r}); the first argument is 'auto', or a mapping of columns")
+        raise SettingError(f"features({others!r}); the first argument must be 'auto' or a mapping of columns")
     if not named and others is None:
-        raise SettingError("features() names no column; name some, or say features('auto')")
+        raise SettingError("features() names no column. Name some, or use features('auto')")
     if isinstance(kernel, int):
         kernel = Nystroem(kernel)
     if not isinstance(kernel, Nystroem | None):
-        raise SettingError(f"kernel={kernel!r}; must be nystroem(128) or so, or a number of landmarks")
+        raise SettingError(
+            f"kernel={kernel!r}; must be nystroem(LANDMARKS) or a number of landmarks, such as 128"
+        )
     if not isinstance(constant, bool):
         raise SettingError(f"constant={constant!r}; must be true or false")
     return Features(
@@ -333,16 +317,34 @@ def parse_specs(
 def _parse_spec(name: str, kind: Any) -> ColumnSpec:
     if isinstance(kind, Mapping):
         kind = ColumnSpec(**{key: value for key, value in kind.items() if key in ("kind", "size", "keep")})
-    wish = kind if isinstance(kind, ColumnSpec) else ColumnSpec(kind)
-    if wish.kind not in KIND_NAMES:
+    spec = kind if isinstance(kind, ColumnSpec) else ColumnSpec(kind)
+    if spec.kind not in KIND_NAMES:
         raise SettingError(
-            f"{name}={wish.kind!r}; must be one of {', '.join(KIND_NAMES)}, or vector(size, keep=...)"
+            f"{name}={spec.kind!r}; must be one of {', '.join(KIND_NAMES)}, or vector(size, keep=...)"
         )
-    return wish
+    return spec
 
 
 def vector(size: int, *, keep: int | None = None) -> ColumnSpec:
-    """A column of lists of `size` numbers, of which `keep` principal components are kept (24)."""
+    """Declare a column of lists of numbers, for `sparing.features`.
+
+    Parameters
+    ----------
+    size : int
+        Length of the lists.
+    keep : int, optional
+        Number of principal components that become features; 24 by default.
+
+    Returns
+    -------
+    ColumnSpec
+
+    Examples
+    --------
+    >>> import sparing
+    >>> sparing.features(embedding=sparing.vector(384, keep=16)).columns([])
+    ('embedding',)
+    """
     integer("size", size, least=1)
     if keep is not None:
         integer("keep", keep, least=1)
@@ -350,46 +352,58 @@ def vector(size: int, *, keep: int | None = None) -> ColumnSpec:
 
 
 def hashed(size: int = 64) -> ColumnSpec:
-    """A column of very many values, each at one of `size` places by its checksum."""
+    """Declare a column of very many categories, for `sparing.features`.
+
+    Parameters
+    ----------
+    size : int
+        Number of one-hot features; a checksum of a value chooses one of them.
+
+    Returns
+    -------
+    ColumnSpec
+
+    Examples
+    --------
+    >>> import sparing
+    >>> sparing.features(city=sparing.hashed(32)).columns([])
+    ('city',)
+    """
     integer("size", size, least=1)
     return ColumnSpec("hashed", size)
 
 
 MOST_COUNTED = 100_000
-"""Distinct values that are counted; beyond, a column is hashed, however often each value occurs."""
+"""Distinct values that are counted; a column with more is hashed."""
 
-MOST_PLACES = 64
-"""Places that the values of one category may have."""
-
-MIN_CATEGORY_ROWS = 10
-"""Rows in which a value must occur to have a place of its own."""
+MOST_PLACES = 64  # one-hot features of one category, at most
+MIN_CATEGORY_ROWS = 10  # rows in which a value must occur to have its own feature
 
 ID_SHARE = 0.8
-"""A column with more distinct values than this share of its rows tells rows apart, and nothing else."""
+"""A column with more distinct values than this share of its rows is an id."""
 
 DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b.*")
-"""Text that looks like a date, in whatever order."""
+"""Text that looks like a date, in any order."""
 
 TRUTHS = {*cells.TRUTH_WORDS, "0", "1"}
 """Words that may all be truth values; a column of 0 and 1 alone is one of numbers."""
 
 LARGEST_VECTOR = 4096
 VECTOR_COMPONENTS = 24
-"""Components of a vector that are kept unless another number is asked for."""
 
 
 def scale_of(numbers: Moments) -> float:
-    """The deviation of numbers; 1 where there is none."""
+    """Return the standard deviation, or 1 if it is 0."""
     deviation = numbers.deviation
     return deviation if deviation > 1e-12 * max(abs(numbers.mean), 1e-300) else 1.0
 
 
 @dataclass
 class ColumnProfile:
-    """One column, as far as it has been seen; `wish` says what it must become, or that it may be told by its cells."""
+    """What the cells of a column have in common; `spec` is its requested kind, or `auto` to detect it."""
 
     column: str
-    wish: ColumnSpec
+    spec: ColumnSpec
     rows: int = 0
     gaps: int = 0
     moments: dict[str, Moments] = field(default_factory=dict)
@@ -400,9 +414,8 @@ class ColumnProfile:
     odd: str | None = None
 
     def add(self, column: pa.Array, *, first_row: int) -> None:
-        """Take in the next cells."""
         self.rows += len(column)
-        kind = self.wish.kind if self.wish.kind != "auto" else _by_type(column.type)
+        kind = self.spec.kind if self.spec.kind != "auto" else _by_type(column.type)
         if kind is None:
             self.odd = str(column.type)
         elif kind == "vector":
@@ -412,7 +425,7 @@ class ColumnProfile:
         else:
             if kind != "text":
                 self.tests = {"bool": kind == "bool"}
-            self._add_words(column, told=kind != "text")
+            self._add_words(column, is_category=kind != "text")
 
     def _add_numbers(self, column: pa.Array, kind: str, first_row: int) -> None:
         self.tests = {kind: True}
@@ -426,7 +439,7 @@ class ColumnProfile:
         self.gaps += int((~there).sum())
         self._sum([kind], values[there])
 
-    def _add_words(self, column: pa.Array, *, told: bool) -> None:
+    def _add_words(self, column: pa.Array, *, is_category: bool) -> None:
         distinct, codes = cells.factorize(column)
         self.gaps += int((codes < 0).sum())
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
@@ -435,17 +448,17 @@ class ColumnProfile:
                 continue
             word = self._word(value)
             if word not in self.counts:
-                if not told:
+                if not is_category:
                     self._test(word)
                 if len(self.counts) >= MOST_COUNTED:
                     self.uncounted = True
                     continue
             self.counts[word] += count
-        if not told:
+        if not is_category:
             self._sum_words(distinct, counts)
 
     def _sum(self, kinds: Collection[str], values: np.ndarray) -> None:
-        """Take in the values of a column that may be of any of these kinds."""
+        """Add values to the moments of each kind that the column may have."""
         found = Moments.of(values)
         for kind in kinds:
             self.moments[kind] = self.moments.get(kind, Moments()) + found
@@ -459,7 +472,7 @@ class ColumnProfile:
             ) from None
 
     def _test(self, word: str) -> None:
-        """Whether this value too could be a truth value, a number, a time."""
+        """Rule out the kinds that a value does not fit."""
         tests = self.tests
         tests["bool"] = tests["bool"] and word.strip().lower() in TRUTHS
         tests["number"] = tests["number"] and cells.is_number(word)
@@ -469,7 +482,7 @@ class ColumnProfile:
             tests[kind] = tests[kind] and time.order is not None and cells.is_date(word, time.order)
 
     def _sum_words(self, distinct: list[Any], counts: np.ndarray) -> None:
-        """As numbers and as times, as long as they may be either: which they are, the last cell may tell."""
+        """Sum the words as numbers and as times while the column may still be either."""
         there = np.flatnonzero(counts)
         words = [distinct[code] for code in there.tolist()]
         if self.tests["number"]:
@@ -477,10 +490,8 @@ class ColumnProfile:
         for kind, time in TIMES.items():
             if self.tests[kind]:
                 seconds = [cells.as_seconds(word, time.order) for word in words]
-                alike = (
-                    TIMES if kind == "time" else [kind]
-                )  # what tells its order itself is the same in every one
-                self._sum(alike, np.repeat(seconds, counts[there]))
+                # A time without ambiguity counts for every order of day and month.
+                self._sum(TIMES if kind == "time" else [kind], np.repeat(seconds, counts[there]))
             if self.tests["time"]:
                 break
 
@@ -494,7 +505,7 @@ class ColumnProfile:
         if not len(there):
             return
         size = len(there[0]) if self.vectors is None else len(self.vectors[1])
-        size = self.wish.size or size
+        size = self.spec.size or size
         if not 1 <= size <= LARGEST_VECTOR:
             raise LogError(
                 f"{truncate(self.column)} holds lists of {size} numbers; expected 1 to {LARGEST_VECTOR}"
@@ -519,13 +530,13 @@ class ColumnProfile:
         self.vectors[2] += rows.T @ rows
 
     def merged(self, other: "ColumnProfile") -> "ColumnProfile":
-        """Both parts of a column together; neither is changed."""
+        """Return the profile of both parts of a column; neither is changed."""
         if not self.rows or not other.rows:
             return self if self.rows else other
         if self.vectors and other.vectors and len(self.vectors[1]) != len(other.vectors[1]):
             sizes = len(self.vectors[1]), len(other.vectors[1])
             raise LogError(
-                f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all need one length"
+                f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all lists must have the same length"
             )
         counts = Counter(self.counts)
         for word, count in other.counts.items():
@@ -534,7 +545,7 @@ class ColumnProfile:
         both = set(self.tests) & set(other.tests)
         return ColumnProfile(
             self.column,
-            self.wish,
+            self.spec,
             self.rows + other.rows,
             self.gaps + other.gaps,
             {
@@ -553,7 +564,7 @@ class ColumnProfile:
         )
 
     def fitted(self) -> Column | str:
-        """The column as it is to be encoded, or why it is left out."""
+        """Return the fitted column, or the reason for which it is left out."""
         if self.odd is not None:
             return f"left out, a column of {self.odd}"
         if self.gaps == self.rows:
@@ -565,10 +576,10 @@ class ColumnProfile:
             return RawColumn(self.column, gap=False)
         if not gap and self._constant(kind):
             return "left out, the same in every row"
-        if self.wish.kind == "auto" and TIMES.keys() <= self.tests.keys():
+        if self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys():
             orders = [kind for kind in TIMES if self.tests[kind]]
             check_text_column(self.column, list(self.counts), kind, orders)
-        if self.wish.kind == "auto" and kind == "category" and self._tells_rows_apart:
+        if self.spec.kind == "auto" and kind == "category" and self._identifies_rows:
             dates = all(map(DATE.fullmatch, self.counts))
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
             return f"left out, a different value in nearly every row{hint}"
@@ -583,16 +594,16 @@ class ColumnProfile:
 
     @property
     def kind(self) -> str:
-        """What the column is: as asked for, or as its cells tell."""
-        if self.wish.kind != "auto":
-            return self.wish.kind
+        """The requested kind, or the one that fits the cells."""
+        if self.spec.kind != "auto":
+            return self.spec.kind
         if self.vectors is not None:
             return "vector"
         return next((kind for kind, passed in self.tests.items() if passed), "category")
 
     @property
-    def _tells_rows_apart(self) -> bool:
-        """Whether it is an id: values that hardly ever recur, in more rows than a category would need."""
+    def _identifies_rows(self) -> bool:
+        """Whether the column is an id: nearly every row has its own value."""
         counted = sum(self.counts.values())
         return len(self.counts) > MOST_PLACES and len(self.counts) > ID_SHARE * counted
 
@@ -603,24 +614,24 @@ class ColumnProfile:
         return len(self.counts) == 1 and not self.uncounted
 
     def _category(self, kind: str, gap: bool) -> Column:
-        """Values in order of their counts; all but the common ones are rare. With too many rare ones it is hashed."""
+        """Return the common values as a category; hash the column if its values are mostly rare."""
         least = min(MIN_CATEGORY_ROWS, max(1, (self.rows - self.gaps) // 20))
         common = [word for word, count in self.counts.most_common(MOST_PLACES) if count >= least]
         kept = sum(self.counts[word] for word in common)
         if kind == "hashed" or (
-            self.wish.kind == "auto" and (self.uncounted or 2 * kept < self.rows - self.gaps)
+            self.spec.kind == "auto" and (self.uncounted or 2 * kept < self.rows - self.gaps)
         ):
-            return HashedColumn(self.column, gap, size=self.wish.size or MOST_PLACES)
+            return HashedColumn(self.column, gap, size=self.spec.size or MOST_PLACES)
         rare = len(self.counts) - len(common) + self.uncounted
         return CategoryColumn(self.column, gap, tuple(sorted(common)), rare)
 
     def _vector(self, gap: bool) -> Column:
-        """Principal components, the first ones, over the first's deviation; the sign makes the largest weight positive."""
+        """Return the first principal components, scaled by the first one's deviation; the largest weight is positive."""
         count, total, outer = self.vectors
         mean = total / count
         variances, axes = np.linalg.eigh(outer / count - np.outer(mean, mean))
         keep = min(
-            self.wish.keep or VECTOR_COMPONENTS,
+            self.spec.keep or VECTOR_COMPONENTS,
             int((variances > 1e-12 * max(variances[-1], 1e-300)).sum()) or 1,
         )
         chosen = axes[:, ::-1][:, :keep].T
@@ -632,7 +643,7 @@ class ColumnProfile:
 
 
 def _by_type(kind: pa.DataType) -> str | None:
-    """What a column's type alone says of it: `text` where its cells must tell, None where it can be nothing."""
+    """Return the kind of a column by its type: `text` if the cells decide, None if the type is not supported."""
     types = pa.types
     if types.is_dictionary(kind):
         return "category"

@@ -24,7 +24,7 @@ FLAT = 1e-6
 
 @dataclass(frozen=True)
 class Nystroem:
-    """A wish for `landmarks` kernel features beside the linear ones."""
+    """The number of kernel features to add to the linear ones."""
 
     landmarks: int
 
@@ -33,7 +33,23 @@ class Nystroem:
 
 
 def nystroem(landmarks: int = 128) -> Nystroem:
-    """Kernel features from so many landmarks of the log, beside the linear features."""
+    """Declare kernel features, for the `kernel` parameter of `sparing.features`.
+
+    Parameters
+    ----------
+    landmarks : int
+        Number of landmarks, and so the largest number of kernel features.
+
+    Returns
+    -------
+    Nystroem
+
+    Examples
+    --------
+    >>> import sparing
+    >>> sparing.features("auto", kernel=sparing.nystroem(64)).kernel
+    Nystroem(landmarks=64)
+    """
     return Nystroem(landmarks)
 
 

@@ -45,19 +45,16 @@ OBP_MEMBER = re.compile(
 
 
 def _is_obp(head: bytes) -> bool:
-    """A zip whose first member is an array of a bandit feedback."""
     return head[:4] == b"PK\3\4" and OBP_MEMBER.match(head, 30) is not None
 
 
 def _is_open_bandit(head: bytes) -> bool:
-    """A header with the dataset's columns."""
     columns = {name.strip().strip(b'"') for name in head.split(b"\n", 1)[0].split(b",")}
-    telling = {b"propensity_score", b"action_prob", b"user_feature_0"}
-    return {b"item_id", b"click"} <= columns and bool(columns & telling)
+    specific = {b"propensity_score", b"action_prob", b"user_feature_0"}
+    return {b"item_id", b"click"} <= columns and bool(columns & specific)
 
 
 def _is_vw_text(head: bytes) -> bool:
-    """Lines with bars, some with labels, not in blocks."""
     return _has_bars(_lines(head)) and not _is_vw_adf(head)
 
 
@@ -94,14 +91,12 @@ def _is_vw_json(head: bytes, *, in_context: bool) -> bool:
 
 
 def _is_coba(head: bytes) -> bool:
-    """An object with a context, an action and a reward."""
     first = b"".join(_lines(head)[:1]).strip()
     parts = (b'"context"', b'"action"', b'"reward"')
     return first.startswith(b"{") and all(part in first for part in parts) and not _is_labelled(first)
 
 
 def _is_river(head: bytes) -> bool:
-    """A list that begins with a list."""
     return re.match(rb"\[\s*\[", b"".join(_lines(head)[:1]).strip()) is not None
 
 
@@ -110,7 +105,6 @@ def _is_labelled(first: bytes) -> bool:
 
 
 def _lines(head: bytes) -> list[bytes]:
-    """The complete lines, without blank ones."""
     lines = head.removeprefix(b"\xef\xbb\xbf").splitlines()
     whole = lines[:-1] if len(lines) > 1 and not head.endswith(b"\n") else lines
     return [line for line in whole if line.strip()]
@@ -121,12 +115,10 @@ def _never(source: Any) -> bool:
 
 
 def _keyed(*names: str) -> Callable[[Any], bool]:
-    """Accepts a mapping with these names."""
     return lambda item: isinstance(item, Mapping) and set(item) >= set(names)
 
 
 def _listing(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Accepts a list whose first item passes a test."""
     return lambda source: (
         isinstance(source, Sequence) and not isinstance(source, str) and len(source) > 0 and test(source[0])
     )
@@ -173,7 +165,6 @@ class Format:
 
     @property
     def options(self) -> list[str]:
-        """The names of the options with which a file of this format can be read."""
         return [
             name
             for name in list(inspect.signature(self.scan).parameters)[1:]
@@ -183,7 +174,7 @@ class Format:
     def open(
         self, source: Any, progress: Progress | None, options: Mapping[str, Any], *, keep: bool = False
     ) -> tuple[Rows, list[str]]:
-        """Return the rows and what was assumed, after a check of the options' names."""
+        """Return the rows and what was assumed; refuse options that the format does not have."""
         for name in options:
             if name not in self.options:
                 raise LogError(
@@ -417,13 +408,13 @@ def _open(
         return found.open(source, progress, {**given, "features": features, **options})
     names, wanted = _feature_option(features)
     given |= {} if names is None else {"features": names}
-    aligns = isinstance(wanted, Encoder) and wanted.is_raw
-    keep = keep or not (wanted is None or aligns)
+    raw = wanted if isinstance(wanted, Encoder) and wanted.is_raw else None
+    keep = keep or wanted is not raw
     rows, notes = found.open(source, progress, {**given, **_own_options(found, options)}, keep=keep)
     if wanted is None:
         return rows, notes
-    if isinstance(wanted, Encoder) and wanted.is_raw:
-        return _MappedRows(rows, partial(_aligned, encoder=wanted, sparse=found.sparse)), notes
+    if raw is not None:
+        return _MappedRows(rows, partial(_aligned, encoder=raw, sparse=found.sparse)), notes
     log = _encoded(rows.read(), wanted)
     return as_rows(log), [*notes, f"Features: {log.encoder.described()}."]
 
@@ -513,21 +504,21 @@ def read_log(
     format : str, optional
         One of `sparing.log.formats.FORMATS`; by default it is detected from the content.
     features : "auto", "raw", Features, Encoder or list of str, optional
-        What columns become. `auto` takes every column without another role (or those that `contexts` names) for what
-        its cells are and adds a constant, see `log.encoder`; `sparing.features(...)` says it for each column; an encoder
-        does what it did to another log; `raw` takes numbers as they are, without a constant. The default is `raw` for
+        How columns become features. `auto` detects the kind of every column without another role (or of those in
+        `contexts`) and adds a constant; see `log.encoder`. `sparing.features(...)` declares the kinds. An encoder of
+        another log is applied unchanged. `raw` takes numbers as they are, without a constant. The default is `raw` for
         tables that sparing wrote or simulates (columns x_0, x_1, … or x_<name>, or one list column `context`) and for
-        other tools' files, else `auto`. A list names the features to read of another tool's file.
+        other tools' files, else `auto`. A list names the features to read from another tool's file.
     items : path, str, table or mapping, optional
-        A table with one row for each action, in a column that is named as the log's action column; its other columns,
-        or what `item_features` says of them, are features of the actions. Items that were never logged become actions.
+        A table with one row for each action, and a column of labels with the name of the log's action column. Its
+        other columns are features of the actions. Items that were never logged become actions.
     item_features : "auto", "raw", Features or Encoder, optional
         As `features`, for the items.
     delimiter : str, optional
-        What separates the cells of a text file; by default the one of comma, semicolon and tab that splits the header
-        line into most names.
+        The separator of a text file's cells; by default the one of comma, semicolon and tab that splits the header
+        line into the most names.
     decimal : "." or ",", optional
-        With a comma every cell such as 0,5 is 0.5, in labels too; without, such numbers are refused.
+        The decimal mark of a text file. With a comma, every cell such as 0,5 is 0.5, in labels too.
     notes : bool
         Also return what was assumed.
     **options
@@ -542,7 +533,15 @@ def read_log(
     Raises
     ------
     LogError
-        If the log does not fit, with the row or line.
+        If the log is not valid; the message has the row or line.
+
+    Examples
+    --------
+    >>> import sparing
+    >>> table = {"age": [31, 52, 40], "action": ["a", "b", "a"], "reward": [0.0, 1.0, 1.0]}
+    >>> log = sparing.read_log(table, features="auto")
+    >>> log.n_rows, log.action_names
+    (3, ('a', 'b'))
     """
     _check_keywords(options)
     rows, assumed = open_log(
@@ -579,8 +578,8 @@ def scan(
     """Open a log that is larger than memory, in any format.
 
     Functions that take a log (`audit`, `evaluate`, `learn`, the learners, `plan`, `write_log`) take a scan too, and
-    return the same numbers, bit for bit; those that need all rows at once say so. The log is read once here, for its
-    labels and to fit `features`, and again, in blocks, for whatever is computed from it.
+    return the same numbers, bit for bit. Those that need all rows in memory raise an error. `scan` reads the log once,
+    for its labels and to fit `features`. Every function reads it again, in blocks.
 
     Parameters
     ----------
@@ -599,7 +598,14 @@ def scan(
     Returns
     -------
     Scan or Rows
-        The log; `read()` reads all rows, `sample(n)` a random part of them.
+        The log; `read()` reads all rows, `sample(n)` a random sample of them.
+
+    Examples
+    --------
+    >>> import sparing
+    >>> table = {"age": [31, 52, 40], "action": ["a", "b", "a"], "reward": [0.0, 1.0, 1.0]}
+    >>> sparing.scan(table, features="auto").n_rows
+    3
     """
     _check_keywords(options)
     given = {"actions": actions, "items": items, "item_features": item_features}
@@ -665,9 +671,8 @@ def convert(
 def write_log(log: AnyLog, path: str | os.PathLike[str], format: str | None = None) -> list[str]:
     """Write a log as Parquet, CSV or Arrow, or in another tool's format.
 
-    Parquet and Arrow carry everything. In CSV labels and ids are text: whole numbers read back as numbers, anything
-    else as its text, and an action that is in no row, set or probability column not at all, unless `read_log` is given
-    `actions`.
+    Parquet and Arrow store everything. In CSV, labels and ids are text: whole numbers read back as numbers, other
+    labels as text. An action without any row, set or probability column is lost unless `read_log` gets `actions`.
 
     Parameters
     ----------
@@ -680,6 +685,15 @@ def write_log(log: AnyLog, path: str | os.PathLike[str], format: str | None = No
     Returns
     -------
     list of str
-        What the format cannot carry.
+        What the format cannot store.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import sparing
+    >>> log = sparing.read_log({"x_0": [1.0, 2.0], "action": [0, 1], "reward": [0.0, 1.0]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sparing.write_log(log, pathlib.Path(folder) / "log.parquet")
+    []
     """
     return (named(format) if format else format_for_path(path)).write(log, path)

@@ -137,7 +137,7 @@ class Vocabulary:
         if propensity is not None and not 0 < propensity <= 1:
             raise LogError(
                 f"{event.where}: the probability of the logged action is {propensity!r}; must be in (0, 1]. "
-                "Drop the event, or mend its probability"
+                "Drop the event, or correct its probability"
             )
         names = tuple(event.features)
         if names != self._names:  # most events name the features of the one before
@@ -186,13 +186,13 @@ class Vocabulary:
         if not times:
             raise LogError(
                 f"{where}: the logged action {shorten(event.action)} is not among the {len(set(own))} available ones. "
-                "Mend the action or the set"
+                "Correct the action or the set"
             )
         if given is None:
             if times > 1 and logged is not None:
                 raise LogError(
                     f"{where}: the logged action {shorten(event.action)} is available twice, so that its probability "
-                    "is not known. Tell the two apart with action_id=..."
+                    "is unknown. Distinguish the two with action_id=..."
                 )
             return own, values, logged
         share = sum(value for member, value in zip(own, values, strict=True) if member == action)
@@ -200,7 +200,7 @@ class Vocabulary:
             return own, values, share
         if abs(logged - share) > CONTRADICTION * logged:
             raise LogError(
-                f"{where}: the logged action's probability {logged!r} contradicts the distribution's {share!r}. Mend "
+                f"{where}: the logged action's probability {logged!r} contradicts the distribution's {share!r}. Correct "
                 "one of the two"
             )
         return own, values, logged
@@ -212,7 +212,7 @@ class Vocabulary:
             got = f"has the probability {bad[0]!r}" if bad else f"sums to {total:.6g}"
             raise LogError(
                 f"{where}: the distribution {got}; expected probabilities in [0, 1] that sum to 1, one for "
-                "each action. Mend it, or leave it out of every event"
+                "each action. Correct it, or leave it out of every event"
             )
         if abs(total - 1) <= EXACT:
             return probabilities
@@ -283,7 +283,7 @@ class Vocabulary:
         if "propensity" not in self.first and "probabilities" not in self.first:
             notes.append("No event has a probability: the log has no propensities.")
         if "eligible" not in self.first:
-            notes.append("No event tells which other actions it could have taken: the support is unknown.")
+            notes.append("No event lists the other actions it could have taken: the support is unknown.")
         if "probabilities" in self.first and "probabilities" in self.missing:
             notes.append(
                 f"Some events have no full distribution ({self.missing['probabilities']}): of the others, only "
@@ -459,7 +459,7 @@ def batches(events: Iterator[EncodedEvent]) -> Iterator[list[EncodedEvent]]:
 
 
 def file_changed_error(name: str) -> LogError:
-    return LogError(f"{name} has changed since it was opened. Leave it alone until it is read")
+    return LogError(f"{name} has changed since it was opened. Do not write to it until it is read")
 
 
 def rechunk_arrays(

@@ -17,7 +17,9 @@ from sparing.log.log import Log
 from sparing.log.rows import Rows
 
 POSITION = "position"
-ADVICE = "If they are the same few with changing features, action_id='position' tells them by their place."
+ADVICE = (
+    "If they are the same few with changing features, action_id='position' identifies them by their place."
+)
 INTERACTION = "an object with context, action and reward"
 STEP = "a list of arms, context, arm and reward"
 

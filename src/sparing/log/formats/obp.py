@@ -58,7 +58,7 @@ def scan(
     slot, n_rows, notes = _slot(feedback, n, position)
     _check_shapes(feedback.shapes, n, len(names), slot)
     if "pi_b" not in feedback.names:
-        notes.append("No pi_b: pscore alone does not tell the support, which is unknown.")
+        notes.append("No pi_b: pscore alone does not determine the support, which is unknown.")
     if "n_actions" not in feedback.names:
         notes.append(f"No n_actions: {len(names)} actions, as far as they were logged.")
     if unread := [name for name in feedback.names if name not in (*COUNTS, *ROUNDS)]:

@@ -56,7 +56,7 @@ def scan(
     the actions.
     """
     table = OpenBanditColumns(source, position)
-    table.survey(max_categories, progress)
+    table.collect_values(max_categories, progress)
     if actions is not None:
         names = labels.action_names(actions)
     elif table.affinities:
@@ -133,7 +133,7 @@ class OpenBanditScan(Rows):
 
 
 class OpenBanditColumns:
-    """The file's columns as text; after `survey` also its items, positions and values of user features."""
+    """The file's columns as text; after `collect_values` also its items, positions and values of user features."""
 
     def __init__(self, source: str | os.PathLike[str], position: int | None) -> None:
         self.path = path = existing(source)
@@ -186,7 +186,7 @@ class OpenBanditColumns:
             row = int(bad.argmax())
             raise LogError(
                 f"{self.path.name}, line {line + row}: {truncate(name)} is {shorten(column[row].as_py())}; expected "
-                f"{expected}. Mend it, or drop the line"
+                f"{expected}. Correct it, or drop the line"
             )
         return np.asarray(values)
 
@@ -201,7 +201,7 @@ class OpenBanditColumns:
             texts = pa.array(self.numbers(batch, POSITION, line).astype(int)).cast(pa.string())
         return np.column_stack([pc.equal(texts, value).to_numpy(zero_copy_only=False) for value in values])
 
-    def survey(self, max_categories: int, progress: Progress | None = None) -> None:
+    def collect_values(self, max_categories: int, progress: Progress | None = None) -> None:
         """Count the rows and collect items, positions and values of user features, in one pass."""
         for line, batch, keep in self.batches(ITEM, *self.users):
             self.rows += int(keep.sum())
@@ -243,7 +243,7 @@ class OpenBanditColumns:
     def notes(self, features: Features, *, affinities: bool) -> list[str]:
         """Return what was assumed."""
         notes = [
-            "A propensity alone does not tell which other items could have been shown: the support is unknown."
+            "A propensity alone does not show which other items were available: the support is unknown."
             if self.propensity
             else "There are no propensities, and the support is unknown."
         ]

@@ -217,7 +217,7 @@ def parse_number(text: str, where: str, what: str, name: str | None = None) -> f
 def _not_finite(value: Any, where: str, what: str, name: str | None) -> LogError:
     full = what if name is None else f"{what} {shorten(name)}"
     return LogError(
-        f"{where}: {full} is {shorten(value)}; expected a finite number, at most {LARGEST:g} in size. Mend it, or drop "
+        f"{where}: {full} is {shorten(value)}; expected a finite number, at most {LARGEST:g} in size. Correct it, or drop "
         "the event"
     )
 

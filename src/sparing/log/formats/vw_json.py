@@ -395,7 +395,7 @@ class ActionIdentity:
         """The rule, in words."""
         known = {FEATURES: "their features", POSITION: "their position in _multi"}
         by = known.get(self.rule, f"the field {self.rule}")
-        return f"Actions are told by {by}; any other features of theirs are left out."
+        return f"Actions are identified by {by}; their other features are left out."
 
     def __call__(self, action: Any, position: int, where: str) -> Hashable:
         if not isinstance(action, dict | Mapping):
@@ -411,7 +411,7 @@ class ActionIdentity:
             features = self._flatten(action, where)
             if not features:
                 raise LogError(
-                    f"{where}: action {position + 1} has no features to tell it by. Pass action_id={POSITION!r}"
+                    f"{where}: action {position + 1} has no features to identify it. Pass action_id={POSITION!r}"
                 )
             return ", ".join(
                 name if value == 1 else f"{name}:{value!r}" for name, value in sorted(features.items())
@@ -421,8 +421,8 @@ class ActionIdentity:
             return value
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise LogError(
-                f"{where}: action {position + 1} has {shorten(value)} in the field {self.rule!r} that tells actions "
-                f"apart. Choose another with action_id=..., {FEATURES!r} or {POSITION!r}"
+                f"{where}: action {position + 1} has {shorten(value)} in the field {self.rule!r} that identifies "
+                f"actions. Choose another with action_id=..., {FEATURES!r} or {POSITION!r}"
             )
         return str(value)
 

@@ -341,8 +341,8 @@ class _VwAdfReader(_LineReader):
             if equals and name == self.action_id:
                 return unescape(value)
         raise LogError(
-            f"{line.where}: no feature {self.action_id}=… to tell the action by, as action_id={self.action_id!r} "
-            "asks; leave action_id out to tell actions by their whole line"
+            f"{line.where}: no feature {self.action_id}=… to identify the action (action_id={self.action_id!r}). "
+            "Leave action_id out to identify actions by their whole line"
         )
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
