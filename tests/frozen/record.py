@@ -166,9 +166,8 @@ def _read_later(name, words, code, out, errors):
 
 def sqlite():
     """A store in SQLite, what `verify` and a start say of it, and the OpenAPI document."""
-    from sparing.service.server import ServerSettings
-
     from service.serving import running
+    from sparing.service.server import ServerSettings
 
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "store"
@@ -197,10 +196,9 @@ def sqlite():
 
 def postgres():
     """The same in PostgreSQL: its folder, and the database as SQL."""
-    from sparing.service.server import ServerSettings
-
     from service.clusters import Cluster
     from service.serving import running
+    from sparing.service.server import ServerSettings
 
     cluster = Cluster()
     try:

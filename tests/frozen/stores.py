@@ -209,7 +209,10 @@ def started(folder, address=None):
     """What a service that starts on a store answers, by the kind of question; then it decides a few rounds more."""
     from sparing.service.server import ServerSettings
 
-    with running(ServerSettings(Path(folder), address)) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with (
+        running(ServerSettings(Path(folder), address)) as url,
+        httpx.Client(base_url=url, timeout=60) as http,
+    ):
         names = [one["name"] for one in http.get("/v1/experiments").json()["experiments"]]
         found = {
             "about": {name: http.get(f"/v1/{name}").json() for name in names},
