@@ -114,13 +114,11 @@ def test_the_front_pages_tell_these_numbers(found):
     judged = [
         place(found, 3, model)["means"][OURS]["calls"]["value"] for model in ("Llama", "Mistral", "Gemini")
     ]
-    told = "had {:.0f}, {:.0f} and {:.0f}".format(*judged)
+    told = "{:.0f}, {:.0f} and {:.0f}".format(*judged)
     nets = [one["economical less"][ALONE]["net"] for one in found["places"]]
     better, worse = sum(one["low"] > 0 for one in nets), sum(one["high"] < 0 for one in nets)
     readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
-    assert f"{told} answers judged" in " ".join(readme.split())
-    assert f"{told} of {found['rounds']:,} answers judged" in (DOCS / "index.md").read_text(encoding="utf-8")
-    assert (
-        f"in {better}, worse in {worse}, by at most {-min(one['value'] for one in nets):.3f} a prompt"
-        in readme
-    )
+    assert f"paid for {told} scores" in " ".join(readme.split())
+    assert f"{told} of {found['rounds']:,} scores" in (DOCS / "index.md").read_text(encoding="utf-8")
+    lost = -min(one["value"] for one in nets)
+    assert f"in {better} and worse in {worse}, by at most {lost:.3f} per prompt" in readme
