@@ -1,5 +1,6 @@
 """Samples of rows and of contexts: uniform, and the same however the log is cut and read."""
 
+import itertools
 from functools import reduce
 
 import numpy as np
@@ -43,7 +44,7 @@ def test_one_more_row_exchanges_one_row_at_most(monkeypatch):
         for rows in (499, 500, 501, 3000, 3001)
     ]
     assert [len(each) for each in samples] == [499, 500, 500, 500, 500]
-    for one, two in zip(samples[:-1], samples[1:], strict=True):
+    for one, two in itertools.pairwise(samples):
         if len(two - one) > 1:
             assert (one, two) == (samples[2], samples[3])
     keys = row_keys(np.arange(3001), 3)
