@@ -8,6 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing import archive
 from sparing.errors import FileError
 
@@ -202,7 +203,7 @@ def test_object_arrays_are_not_written(saved):
     assert saved.read_bytes() == before
 
 
-@pytest.mark.parametrize(
+@for_each(
     "array",
     [
         np.arange(6.0).reshape(2, 3, order="F"),
@@ -218,7 +219,7 @@ def test_object_arrays_are_not_written(saved):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("older", [False, True])
+@for_each("older", [False, True])
 def test_what_is_read_is_our_own(array, older, tmp_path):
     """Writable, contiguous in C order, of native byte order, whatever was given or stands in an older file."""
     path = tmp_path / "file"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sparing
+from each import for_each
 from sparing.auditing import audit, text
 from sparing.errors import SettingError
 from sparing.log import Log, Support
@@ -206,7 +207,7 @@ def test_a_full_log_is_called_full():
     assert found.headline == "Every action could have been logged in every row."
 
 
-@pytest.mark.parametrize(
+@for_each(
     "settings",
     [
         {"error": 0.0},
@@ -221,7 +222,7 @@ def test_a_full_log_is_called_full():
         {"radius_scale": -1.0},
     ],
 )
-@pytest.mark.parametrize("rows", [0, 4])
+@for_each("rows", [0, 4])
 def test_bad_settings_are_refused_whatever_the_log(settings, rows):
     log = Log.from_arrays(CONTEXTS, ACTIONS, REWARDS, action_names=NAMES).take(range(rows))
     with pytest.raises(SettingError, match=next(iter(settings))):

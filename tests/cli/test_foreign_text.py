@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import sparing
+from each import for_each
 from sparing import simulation
 from sparing.cli import main, terminal
 
@@ -81,9 +82,9 @@ def check_harmless(text):
     assert not steering, steering
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
-@pytest.mark.parametrize("as_json", [False, True])
+@for_each("command", COMMANDS)
+@for_each("encoding", ["utf-8", "ascii"])
+@for_each("as_json", [False, True])
 def test_hostile_labels(command, encoding, as_json, content, run, tmp_path):
     log = tmp_path / "log.parquet"
     log.write_bytes(content)

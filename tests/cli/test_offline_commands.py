@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 import sparing
+from each import for_each
 from sparing import simulation
 from sparing.cli import app, main
 
@@ -95,7 +96,7 @@ def test_csv_says_what_it_cannot_carry(tmp_path):
     assert shown.stdout.count("not carried:") == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "message"),
     [
         (["evaluate", "LOG", "--policy", "nosuch"], "expected `uniform`"),

@@ -8,6 +8,7 @@ import time
 import pytest
 
 import sparing
+from each import for_each
 from engines.counting import Named, bracketed, shape
 from sparing import engines
 from sparing.errors import EngineError, LogError, SettingError
@@ -24,7 +25,7 @@ def engine(request):
     return made[request.param]()
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7, 12])
+@for_each("count", [1, 2, 3, 7, 12])
 def test_the_tree_has_one_shape(engine, tmp_path, count):
     seen = []
     found = engine.fold(Named(str(tmp_path)), range(count), bracketed, progress=lambda *at: seen.append(at))
@@ -33,7 +34,7 @@ def test_the_tree_has_one_shape(engine, tmp_path, count):
     assert engine.map(Named(str(tmp_path)), range(count)) == list(map(str, range(count)))
 
 
-@pytest.mark.parametrize("many", range(1, 40))
+@for_each("many", range(1, 40))
 def test_states_that_come_one_by_one_make_the_same_tree(many):
     tree = engines.TreeReduce(bracketed)
     for item in range(many):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from each import for_each
 from sparing import simulation
 from sparing.errors import SettingError
 from sparing.evaluation import evaluate
@@ -339,7 +340,7 @@ def without_support(log, *, propensities=True):
     )
 
 
-@pytest.mark.parametrize("seed", range(20))
+@for_each("seed", range(20))
 def test_snips_bounds_keep_their_order_where_the_mass_is_estimated(seed):
     """With full support the mean weight is above 1 in half of the logs: the mass is then 0, not negative."""
     world, policy = world_and_policy()

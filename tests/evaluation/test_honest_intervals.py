@@ -5,6 +5,7 @@ import pytest
 from scipy.special import softmax
 
 import sparing
+from each import for_each
 from sparing.evaluation import evaluate
 from sparing.evaluation.intervals import EXPECTED_OF_FEW, MIN_ROWS, EffectiveSample, WeightDeficit, widened
 from sparing.log import Log
@@ -58,7 +59,7 @@ def check(found, known):
         assert f"effective rows {each.effective_sample_size:,.0f}" in str(each)
 
 
-@pytest.mark.parametrize("kind", PROBLEMS)
+@for_each("kind", PROBLEMS)
 @pytest.mark.parametrize("interval", ["normal", "bootstrap", "block-bootstrap"])
 @pytest.mark.parametrize("band", ["range", "model"])
 def test_every_interval_holds_its_value_and_lies_in_the_wider_one(kind, interval, band):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing.errors import LogError, SettingError
 from sparing.learning import METHODS, learn
 from sparing.log import Log
@@ -261,7 +262,7 @@ def test_an_empty_log_teaches_nothing(method):
         learn(Log.empty(action_names=["a", "b"], n_features=2), method)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "options", "words"),
     [
         ("greed", {}, "Did you mean 'greedy'"),

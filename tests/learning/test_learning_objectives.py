@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+from each import for_each
 from sparing.learning import objectives
 from sparing.learning.objectives import maximise, value_and_gradient
 from sparing.log import Log
@@ -46,7 +47,7 @@ def weights_of(table, log):
     return np.array([table[i, a] / log.propensities[i] for i, a in enumerate(log.actions)])
 
 
-@pytest.mark.parametrize("masked", [False, True])
+@for_each("masked", [False, True])
 @pytest.mark.parametrize("name", NAMES)
 def test_gradients_match_finite_differences(name, masked):
     log = small_log()

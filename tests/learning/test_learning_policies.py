@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing.errors import DecisionError, SettingError, SparingError
 from sparing.policies.policy import (
     ConstantPolicy,
@@ -48,7 +49,7 @@ def test_the_contract(name):
 
 
 @pytest.mark.parametrize("name", policies())
-@pytest.mark.parametrize(
+@for_each(
     ("contexts", "words"),
     [
         ([1.0, 2.0], r"shape \(2,\).*x\[None, :\]"),

@@ -5,6 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing import archive
 from sparing.errors import FileError, SettingError
 from sparing.learning import METHODS, learn
@@ -169,7 +170,7 @@ FORGERIES = {
 }
 
 
-@pytest.mark.parametrize("forgery", FORGERIES)
+@for_each("forgery", FORGERIES)
 def test_a_forged_policy_is_refused(forgery, tmp_path):
     """Its checksum fits; what it would do does not."""
     path = tmp_path / "policy"

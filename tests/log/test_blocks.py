@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from each import for_each
 from sparing.log import blocks
 from sparing.log.blocks import Blocks, Partition
 from sparing.log.tables import open_table
@@ -66,8 +67,8 @@ def test_rows_from_any_to_any_come_in_blocks_of_one_size_also_after_a_journey(tm
         )
 
 
-@pytest.mark.parametrize("rows", [1, 131_072, 131_073, 20_000_000])
-@pytest.mark.parametrize(("actions", "features"), [(2, 3), (200, 16), (10_000, 64), (10**6, 2)])
+@for_each("rows", [1, 131_072, 131_073, 20_000_000])
+@for_each(("actions", "features"), [(2, 3), (200, 16), (10_000, 64), (10**6, 2)])
 def test_a_cut_has_leaves_of_whole_blocks_and_runs_that_are_subtrees(rows, actions, features):
     cut = Partition.of(rows, actions, features)
     assert cut.chunk % cut.block == 0

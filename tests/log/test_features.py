@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from each import for_each
 from sparing import features, hashed, nystroem, read_log, vector, write_log
 from sparing.errors import DecisionError, FileError, LogError, SettingError
 from sparing.log import blocks
@@ -429,8 +430,8 @@ def test_frames_rows_and_mappings_are_one():
         encoder.named(frame.iloc[:2])
 
 
-@pytest.mark.parametrize("nothing", [pd.NA, pd.NaT, float("nan"), np.datetime64("NaT"), ""])
-@pytest.mark.parametrize("column", ["age", "country", "member", "seen_at"])
+@for_each("nothing", [pd.NA, pd.NaT, float("nan"), np.datetime64("NaT"), ""])
+@for_each("column", ["age", "country", "member", "seen_at"])
 def test_whatever_stands_for_a_missing_value_is_none(column, nothing):
     table = raw_table(40)
     encoder = fitted(table)
@@ -438,7 +439,7 @@ def test_whatever_stands_for_a_missing_value_is_none(column, nothing):
     assert np.array_equal(encoder.encode({**row, column: nothing}), encoder.encode({**row, column: None}))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("column", "value", "message"),
     [
         ("age", "forty", "age is 'forty'; expected a finite number"),

@@ -1,14 +1,13 @@
 """Rows of one id: counted or sorted, the same numbers."""
 
 import numpy as np
-import pytest
 
 from sparing.log.hashing import SPARSE, id_groups
 
 
-@pytest.mark.parametrize("low", [0, -50, 10**12])
-@pytest.mark.parametrize("span", [5, 300, 300 * SPARSE, 10**7])
-@pytest.mark.parametrize("kind", [np.int64, np.int32, np.uint64])
+@for_each("low", [0, -50, 10**12])
+@for_each("span", [5, 300, 300 * SPARSE, 10**7])
+@for_each("kind", [np.int64, np.int32, np.uint64])
 def test_numbers(low, span, kind):
     if (kind is np.int32 and low > 10**9) or (kind is np.uint64 and low < 0):
         low = 7

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log, Support
 
@@ -84,7 +85,7 @@ def test_what_is_not_numbers_is_refused(role, values):
         make(**{role: values})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("role", "values", "message"),
     [
         ("actions", ["a", "b"], "2 actions for 3 contexts"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.hashing import context_keys
@@ -53,8 +54,8 @@ def test_a_log_of_one_row():
 FIELDS = ["contexts", "actions", "rewards", "propensities", "context_ids", "counts", "groups"]
 
 
-@pytest.mark.parametrize("name", FIELDS)
-@pytest.mark.parametrize("taken", [False, True])
+@for_each("name", FIELDS)
+@for_each("taken", [False, True])
 def test_a_log_is_read_only(name, taken):
     log = make(propensities=[1.0, 1.0, 1.0], context_ids=[1, 2, 3])
     log = log.take([0, 1]) if taken else log

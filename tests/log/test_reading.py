@@ -8,6 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+from each import for_each
 from reference.tables import MASK, ROWS, assert_rows, with_columns, write_file
 from sparing.errors import LogError
 from sparing.log import Log, blocks, read_log, write_log
@@ -68,7 +69,7 @@ def test_text_of_every_layout(text):
     ],
     ids=["matrix", "lists", "large lists", "fixed size", "views", "texts"],
 )
-@pytest.mark.parametrize("name", ["x", "context", "contexts", "features"])
+@for_each("name", ["x", "context", "contexts", "features"])
 def test_contexts_in_one_list_column(monkeypatch, name, made):
     monkeypatch.setattr(blocks, "BATCH_ROWS", 2)
     values = [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
@@ -85,7 +86,7 @@ def test_list_columns_in_files(tmp_path):
         np.testing.assert_array_equal(log.contexts, rows["context"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("contexts", "message"),
     [
         ([[1.0, 2.0], [3.0], [4.0, 5.0]], "context at row 1 has length 1; the rows before it have 2"),
@@ -173,7 +174,7 @@ def test_a_missing_column_is_named_with_what_is_there(tmp_path, ending, role):
         read_log(path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("options", "message"),
     [
         ({"action": "shown"}, "has no action column 'shown'; it has 'x_0', "),
@@ -226,7 +227,7 @@ def test_what_makes_no_table(source):
         read_log(source)
 
 
-@pytest.mark.parametrize("source", [None, 5, [ROWS], np.ones((3, 2)), pa.array([1, 2]), object()])
+@for_each("source", [None, 5, [ROWS], np.ones((3, 2)), pa.array([1, 2]), object()])
 def test_what_is_no_table(source):
     with pytest.raises(LogError, match=r"cannot read a log from .*; expected a path"):
         read_log(source)

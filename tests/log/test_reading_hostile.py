@@ -11,6 +11,7 @@ import pytest
 
 import other_formats
 import sparing
+from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log, read_log, write_log
 
@@ -25,13 +26,13 @@ def csv_file(tmp_path):
     return write
 
 
-@pytest.mark.parametrize("cell", ["1_0", "１０", "٣", "0x10", "1e", "1 0", "--1", "1,"])
+@for_each("cell", ["1_0", "１０", "٣", "0x10", "1e", "1 0", "--1", "1,"])
 def test_only_plain_digits_are_numbers(cell, csv_file):
     with pytest.raises(LogError, match=r"x_0 at row 1 is "):
         read_log(csv_file(f'x_0,action,reward\n1,a,0\n"{cell}",a,0\n'))
 
 
-@pytest.mark.parametrize("cell", ["+1", " 1 ", "1.", ".5", "1E3", "-0"])
+@for_each("cell", ["+1", " 1 ", "1.", ".5", "1E3", "-0"])
 def test_other_ways_to_write_a_number_are_read(cell, csv_file):
     log = read_log(csv_file(f'x_0,action,reward\n1,a,0\n"{cell}",a,0\n'))
     assert log.contexts[1, 0] == float(cell)
@@ -43,8 +44,8 @@ def test_only_plain_digits_are_numbers_in_vw_text(cell, csv_file):
         read_log(csv_file(f"1:0:0.5 | a:{cell}\n", "log.vw"))
 
 
-@pytest.mark.parametrize("values", [[1 + 2j, 0], np.array([1j, 2]), np.array([1, 2], dtype=complex)])
-@pytest.mark.parametrize("part", ["contexts", "rewards", "propensities"])
+@for_each("values", [[1 + 2j, 0], np.array([1j, 2]), np.array([1, 2], dtype=complex)])
+@for_each("part", ["contexts", "rewards", "propensities"])
 def test_complex_numbers_are_no_numbers(values, part):
     parts = {"contexts": [[1.0], [2.0]], "rewards": [0.0, 1.0], "propensities": [0.5, 0.5]}
     parts[part] = [[value] for value in values] if part == "contexts" else values
@@ -52,7 +53,7 @@ def test_complex_numbers_are_no_numbers(values, part):
         Log.from_arrays(actions=["a", "b"], **parts)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "rewards",
     [
         np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"),
@@ -68,7 +69,7 @@ def test_dates_durations_and_texts_are_no_rewards(rewards):
         Log.from_arrays([[1.0], [2.0]], ["a", "b"], rewards)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "values",
     [
         pa.array([1, 2], pa.timestamp("ns")),
@@ -78,7 +79,7 @@ def test_dates_durations_and_texts_are_no_rewards(rewards):
         pa.array([b"1", b"2"], pa.binary()),
     ],
 )
-@pytest.mark.parametrize("column", ["x_0", "reward"])
+@for_each("column", ["x_0", "reward"])
 def test_dates_in_a_table_are_no_numbers(column, values):
     table = pa.table({"x_0": [1.0, 2.0], "action": ["a", "b"], "reward": [0.0, 1.0]})
     place = table.schema.get_field_index(column)

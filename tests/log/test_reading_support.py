@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from each import for_each
 from reference.tables import MASK, ROWS, SHARES, assert_rows, with_columns, write_csv, write_file
 from sparing.errors import LogError
 from sparing.log import blocks, read_log, tables
@@ -107,7 +108,7 @@ def test_sets_of_every_layout(layout):
     assert_rows(read_log(pa.table(with_columns(eligible=coded))))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("eligible", "message"),
     [
         ([["a", "b"], None, ["b"]], "eligible at row 1 is missing"),
@@ -119,7 +120,7 @@ def test_sets_of_every_layout(layout):
         ([1, 2, 3], "eligible is a column of int64; expected lists"),
     ],
 )
-@pytest.mark.parametrize("rows_at_a_time", [1, 100])
+@for_each("rows_at_a_time", [1, 100])
 def test_sets_that_do_not_fit_are_named_with_their_row(monkeypatch, rows_at_a_time, eligible, message):
     monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
     with pytest.raises(LogError, match=message):

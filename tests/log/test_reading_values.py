@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from each import for_each
 from reference.tables import ROWS, with_columns, write_csv, write_file
 from sparing.errors import LogError
 from sparing.log import blocks, read_log
@@ -65,7 +66,7 @@ def test_integers_beyond_53_bits_are_rounded_not_refused():
     assert read_log(with_columns(reward=[2**53 + 1, 0, 1])).rewards[0] == 2.0**53
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("role", "message"),
     [
         ("x_0", "context feature 0 at row 1 is nan"),

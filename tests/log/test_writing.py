@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from each import for_each
 from sparing.errors import FileError, LogError
 from sparing.log import Log, Support, blocks, read_log, tables, write_log, writer
 
@@ -72,7 +73,7 @@ def round_trip(log, path, **options):
     return read_log(path, **options)
 
 
-@pytest.mark.parametrize("labels", LABELS)
+@for_each("labels", LABELS)
 @pytest.mark.parametrize("support", SUPPORTS)
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_round_trip_changes_nothing(tmp_path, ending, support, labels):
@@ -82,7 +83,7 @@ def test_a_round_trip_changes_nothing(tmp_path, ending, support, labels):
     assert_same(round_trip(log, tmp_path / f"log.{ending}", **options), log)
 
 
-@pytest.mark.parametrize("ids", [[5, 3], ["u", 'é, "v"\n'], np.array([2**64 - 1, 0], dtype=np.uint64)])
+@for_each("ids", [[5, 3], ["u", 'é, "v"\n'], np.array([2**64 - 1, 0], dtype=np.uint64)])
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_ids_propensities_and_feature_names_are_kept(tmp_path, ending, ids):
     ids = np.array(ids)[np.arange(50) % 2]
@@ -135,7 +136,7 @@ def test_column_names_may_be_each_others_beginnings(tmp_path, ending, support):
     assert_same(round_trip(log, tmp_path / f"log.{ending}", actions=PREFIXES), log)
 
 
-@pytest.mark.parametrize("names", [["x_1", "x_0", "x_2"], ["x_10", "x_9", "a"], ["x_10", "x_2", "x_1"]])
+@for_each("names", [["x_1", "x_0", "x_2"], ["x_10", "x_9", "a"], ["x_10", "x_2", "x_1"]])
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_features_stay_in_their_order(tmp_path, ending, names):
     log = random_log(["a", "b"], "none", feature_names=names)
@@ -148,7 +149,7 @@ def test_many_features_are_in_the_order_of_their_numbers(tmp_path):
     np.testing.assert_array_equal(round_trip(log, tmp_path / "log.csv").contexts, contexts)
 
 
-@pytest.mark.parametrize("support", SUPPORTS)
+@for_each("support", SUPPORTS)
 @pytest.mark.parametrize("ending", ENDINGS)
 @pytest.mark.parametrize("limit", ["BATCH_ROWS", "BATCH_CELLS"])
 def test_batches_do_not_matter(monkeypatch, tmp_path, ending, support, limit):
@@ -198,7 +199,7 @@ def test_an_empty_log_is_written_and_not_mistaken_for_one_with_rows(tmp_path):
             read_log(path)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("names", "message"),
     [
         ([b"a", "b"], "cannot be written"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.model.confidence import Assumptions
@@ -19,7 +20,7 @@ def sums():
     return Statistics.of(log)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "value"),
     [
         *(("delta", value) for value in (0.0, 1.0, -0.1, 1.5, NAN, INF)),
@@ -37,7 +38,7 @@ def test_a_value_out_of_range_is_refused_by_name(sums, name, value, rows):
         Assumptions.resolve(sums if rows else None, **{**GIVEN, name: value})
 
 
-@pytest.mark.parametrize("missing", ["noise", "theta_bound", "context_bound"])
+@for_each("missing", ["noise", "theta_bound", "context_bound"])
 @pytest.mark.parametrize("empty", [None, Statistics.zero(3, 2)])
 def test_a_missing_value_cannot_be_estimated_without_rows(missing, empty):
     with pytest.raises(SettingError, match=f"pass {missing}=") as raised:

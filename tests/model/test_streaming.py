@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sparing
+from each import for_each
 from reference.cases import make_rounds, parameters, run
 from sparing.errors import LogError, SettingError
 from sparing.log import Log, blocks
@@ -104,7 +105,7 @@ def test_features_that_are_left_out_are_zero(tmp_path, small_shards, by_columns)
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("batch", [1, 64, 10_000])
+@for_each("batch", [1, 64, 10_000])
 @pytest.mark.parametrize("group", [7, 100, 10_000])
 def test_equals_the_whole_log(tmp_path, monkeypatch, group, batch, threads):
     monkeypatch.setattr(blocks, "CHUNK_ROWS", 100)
@@ -221,7 +222,7 @@ def spoilt(name, value, row=433):
     return replaced(table, name, pa.array(values, table.schema.field(name).type))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("table", "options"),
     [
         (spoilt("x_1", float("nan")), {}),

@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing.log import Log
 from sparing.model import statistics
 from sparing.model.statistics import Statistics
@@ -53,7 +54,7 @@ def assert_same(one, other):
 
 
 @pytest.mark.parametrize("columns", [True, False], ids=["columns", "rows"])
-@pytest.mark.parametrize("d", [1, 3, 4, 7, 8, 9, 31, 32, 33, 65])
+@for_each("d", [1, 3, 4, 7, 8, 9, 31, 32, 33, 65])
 def test_equal_the_sums_of_each_action(d, columns):
     rows = exact_rows(d, 3 * DEPTH + TILE + 5, 3, d)
     assert_same(tiled(*rows, 3, columns=columns), twin(*rows, 3))
@@ -123,8 +124,8 @@ def test_columns_of_other_layouts_and_types():
     assert_same(tiles.sums(), expected)
 
 
-@pytest.mark.parametrize("k", [1, 100, 10_000, 100_000])
-@pytest.mark.parametrize("d", [8, 32, 64, 200])
+@for_each("k", [1, 100, 10_000, 100_000])
+@for_each("d", [8, 32, 64, 200])
 def test_waiting_rows_take_little(k, d):
     depth, width = waiting_shape(k, d)
     assert WIDE <= depth <= DEPTH

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import sparing
+from each import for_each
 from reference.cases import make_log, make_rounds, parameters, run, saved_bytes
 from reference.factories import FACTORIES, build
 from sparing.errors import DecisionError, LogError, SettingError
@@ -238,7 +239,7 @@ WORLDS = {
 }
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@for_each("world", WORLDS)
 def test_odd_worlds(name, world, tmp_path):
     theta, shape = WORLDS[world]
     log = make_log(2, theta, **shape)

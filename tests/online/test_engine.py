@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from each import for_each
 from reference.kernels import best
 from reference.rules import Round, optimism, planned
 from sparing.model.confidence import Assumptions
@@ -80,7 +81,7 @@ STEPS = 700
 
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize(
+@for_each(
     ("k", "d", "rows", "radius"),
     [(3, 1, 2, "trace"), (12, 3, 30, "determinant"), (40, 6, 60, "paper"), (40, 6, 0, "determinant")],
 )

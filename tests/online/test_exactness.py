@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import sparing
+from each import for_each
 from sparing.errors import DecisionError, SettingError
 from sparing.model.confidence import Assumptions
 from sparing.model.statistics import Statistics
@@ -63,7 +64,7 @@ def contexts_of(kind, rng, n, d, scale):
 KINDS = ("plain", "constant and time", "nearly alike", "mixed units")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1.0, 1e3, 1e4, 1e6, 3e8, 1e10, 1e12])
 def test_means_and_widths_are_exact_or_the_row_is_refused(kind, scale):
     rng = np.random.default_rng([KINDS.index(kind), int(math.log10(scale)) + 6])
@@ -160,7 +161,7 @@ def answer(ask, x):
         return str(error)
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4, 1e5, 1e8, 1e12])
+@for_each("scale", [1e-6, 1.0, 1e4, 1e5, 1e8, 1e12])
 @pytest.mark.parametrize("name", ["warm_started", "certified", "confident", "linucb", "moful"])
 def test_what_is_saved_can_be_loaded_at_every_scale(name, scale, tmp_path):
     """At whatever scale a learner lives, and however long it has lived."""

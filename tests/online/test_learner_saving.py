@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sparing
+from each import for_each
 from reference.cases import make_log, make_rounds, parameters, run
 from reference.factories import build
 from sparing import archive
@@ -106,7 +107,7 @@ def head(**values):
     return lambda header, arrays: header.update(values)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         drop("sets/response"),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sparing
+from each import for_each
 from reference.cases import make_log, parameters
 from sparing.errors import DecisionError, InputError, LogError, SettingError
 
@@ -56,7 +57,7 @@ def test_common_settings_out_of_range(factory):
 
 
 @pytest.mark.parametrize("name", NEED_A_LOG)
-@pytest.mark.parametrize("wrong", ["log.parquet", 3, {"x": [1]}, np.eye(3), None])
+@for_each("wrong", ["log.parquet", 3, {"x": [1]}, np.eye(3), None])
 def test_what_is_not_a_log(name, wrong):
     with pytest.raises(SettingError, match="log"):
         NEED_A_LOG[name](wrong)
@@ -79,7 +80,7 @@ def test_sizes_and_labels_without_a_log(factory):
         factory(actions=[], n_features=2)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("factory", "name", "value"),
     [
         ("certified", "tolerance", np.nan),

@@ -108,6 +108,7 @@ def test_the_page_shows_claims_figures_and_settings_and_asks_for_nothing(tmp_pat
         assert (tmp_path / target).is_file(), target
 
 
+@pytest.mark.thorough
 def test_runs_are_identical_whatever_the_workers_and_interruptions(tmp_path, monkeypatch):
     run("fig1", "fig2", "--out", tmp_path / "a", "--workers", 1)
     run("fig1", "fig2", "--out", tmp_path / "b", "--workers", 2)

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing import Log
 from sparing.errors import SettingError
 from sparing.planning.plan import plan
@@ -18,7 +19,7 @@ def log():
     return draw_log(LinearWorld(n_actions=5, n_features=3, noise=1.0, seed=0), rows=100, never=[0], seed=1)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "message"),
     [
         ({"horizon": 0}, "horizon=0; must be a whole number"),

@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 from scipy.optimize import linprog
 
+from each import for_each
 from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.policies.pi_plus import UNLOGGED, clip_constant, pi_plus
@@ -84,7 +85,7 @@ def entries(plus, group):
 
 
 @pytest.mark.parametrize("knowledge", KNOWLEDGE)
-@pytest.mark.parametrize("clip", CLIPS)
+@for_each("clip", CLIPS)
 def test_the_closed_form_reaches_the_linear_programs_value(clip, knowledge):
     for seed in range(25):
         log = draw(seed, knowledge)
@@ -94,7 +95,7 @@ def test_the_closed_form_reaches_the_linear_programs_value(clip, knowledge):
 
 
 @pytest.mark.parametrize("knowledge", KNOWLEDGE)
-@pytest.mark.parametrize("clip", CLIPS)
+@for_each("clip", CLIPS)
 def test_the_policy_is_feasible(clip, knowledge):
     for seed in range(40):
         log = draw(seed, knowledge)
@@ -136,8 +137,8 @@ def test_what_is_known_of_unlogged_actions_does_not_change_the_weights():
 
 
 @pytest.mark.parametrize("knowledge", KNOWLEDGE)
-@pytest.mark.parametrize("clip", [1.0, 1.1, 1.5, 2.0, 3.0, 10.0, float("inf")])
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 20])
+@for_each("clip", [1.0, 1.1, 1.5, 2.0, 3.0, 10.0, float("inf")])
+@for_each("size", [1, 2, 3, 7, 20])
 def test_uniform_logging_on_one_row(size, clip, knowledge):
     mu = np.zeros((2, 24))
     mu[:, 2 : 2 + size] = 1 / size
@@ -181,7 +182,7 @@ def test_percentile_ratio_of_known_propensities():
     assert clip_constant(log, 1) == 1
 
 
-@pytest.mark.parametrize("clip", [0.99, 0, -1, float("nan"), float("-inf"), "0.5", "ten", "", None])
+@for_each("clip", [0.99, 0, -1, float("nan"), float("-inf"), "0.5", "ten", "", None])
 def test_a_cap_below_1_or_no_number_is_refused(clip):
     log = Log.from_arrays(np.eye(2), [0, 1], [1.0, 2.0], propensities=[0.5, 0.5])
     with pytest.raises(SettingError, match=r"^clip="):

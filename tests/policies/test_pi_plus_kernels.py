@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import for_each
 from reference.pi_plus import pi_plus as plain
 from sparing.log import Log
 from sparing.policies.pi_plus import pi_plus
@@ -38,7 +39,7 @@ def assert_same(log, bound):
         assert getattr(found, name).dtype == expected.dtype
 
 
-@pytest.mark.parametrize("bound", [1.0, 1.7, 5.0, float("inf")])
+@for_each("bound", [1.0, 1.7, 5.0, float("inf")])
 @pytest.mark.parametrize("knowledge", ["distribution", "eligible", "propensities"])
 @pytest.mark.parametrize("shape", ["few", "many", "own"])
 def test_as_the_plain_twin(shape, knowledge, bound):

@@ -5,6 +5,7 @@ import base64
 import httpx
 import pytest
 
+from each import for_each
 from service.serving import PLAIN, RAW, columns_log, made, posted, refused, running
 from sparing.service.server import ServerSettings
 
@@ -85,7 +86,7 @@ def test_batches(http):
     refused(bad, 422, "invalid", "decisions[1].context")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "change",
     [
         {"reward_window": 1e300},
@@ -186,7 +187,7 @@ UNMADE = [
 ]
 
 
-@pytest.mark.parametrize("change", UNMADE, ids=str)
+@for_each("change", UNMADE, ids=str)
 def test_experiments_that_cannot_be_made(http, change):
     body = {"name": "new", "learner": "confident", **change, "log": {**LOG, **change.get("log", {})}}
     before = http.get("/v1/experiments").json()

@@ -6,6 +6,7 @@ import socket
 import httpx
 import pytest
 
+from each import for_each
 from service.serving import PLAIN, RAW, columns_log, made, posted, refused, running
 from sparing.service.http.endpoint import MAX_BODY
 from sparing.service.server import ServerSettings
@@ -56,7 +57,7 @@ NOT_JSON = {
 }
 
 
-@pytest.mark.parametrize("raw", NOT_JSON.values(), ids=NOT_JSON)
+@for_each("raw", NOT_JSON.values(), ids=NOT_JSON)
 def test_what_is_not_json(http, raw):
     refused(decide(http, raw), 400, "json")
 
@@ -90,12 +91,12 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize(("raw", "field"), UNFIT.values(), ids=UNFIT)
+@for_each(("raw", "field"), UNFIT.values(), ids=UNFIT)
 def test_what_does_not_fit(http, raw, field):
     refused(decide(http, raw), 422, "invalid", field)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("context", "says"),
     [
         ({"age": 31}, "no column 'device'"),
@@ -122,7 +123,7 @@ def test_deep_values_within_the_limit(http):
         assert len(answer.content) < 2000
 
 
-@pytest.mark.parametrize("label", [99, -1, "0", "", "a\x00b", "é", 1.5, True, 10**40, "x" * 100_000])
+@for_each("label", [99, -1, "0", "", "a\x00b", "é", 1.5, True, 10**40, "x" * 100_000])
 def test_unknown_eligible_actions(http, label):
     answer = decide(http, {"context": PLAIN, "eligible": [0, label]})
     refused(answer, 422, "unknown_action", "eligible[1]")
@@ -156,9 +157,7 @@ def test_a_field_that_stands_twice(http):
     assert "'context' stands twice" in refused(answer, 422, "repeated_field", "context")
 
 
-@pytest.mark.parametrize(
-    "kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""]
-)
+@for_each("kind", [None, "text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""])
 def test_the_content_type(http, kind):
     headers = {} if kind is None else {"Content-Type": kind}
     refused(
@@ -215,7 +214,7 @@ def test_unknown_experiments_and_paths(http):
         refused(http.get(path), 404, "not_found")
 
 
-@pytest.mark.parametrize("named", ["nobody", "%ff", "..%2F..", "%2e%2e", "%ED%A0%80", "x" * 5000, "a%0Ab"])
+@for_each("named", ["nobody", "%ff", "..%2F..", "%2e%2e", "%ED%A0%80", "x" * 5000, "a%0Ab"])
 def test_unknown_decisions(http, named):
     path = f"/v1/shop/decisions/{named}"
     refused(http.post(path + "/reward", json={"value": 1.0}), 404, "unknown_decision")
@@ -229,7 +228,7 @@ def test_nul_in_a_path(http):
         refused(http.get(f"/v1/{named}/decisions"), 404, "not_found")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("method", "path", "allowed"),
     [
         ("GET", SHOP, "POST"),
@@ -260,7 +259,7 @@ def test_head_has_no_body(http):
     assert http.get("/healthz").status_code == 200  # the connection is still in step
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("query", "status", "code", "field"),
     [
         ("colour=red", 422, "unknown_parameter", "colour"),
@@ -289,7 +288,7 @@ def test_a_query_that_is_not_ascii(url):
         assert raw.recv(4096).split()[1] == b"400"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("body", "status", "field"),
     [
         (b'{"value":"1.5"}', 422, "value"),

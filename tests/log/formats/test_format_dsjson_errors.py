@@ -5,6 +5,7 @@ import json
 import pytest
 from dsjson_events import event, multi
 
+from each import for_each
 from sparing.errors import LogError
 from sparing.log.formats import FORMATS
 
@@ -13,7 +14,7 @@ def read(*events, **options):
     return FORMATS["dsjson"].read(list(events), **options)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "message"),
     [
         ({"a": [0, 1, 3], "_label_Action": ...}, "a is numbered from 0 at row 0 .* but from 1 at row 0"),

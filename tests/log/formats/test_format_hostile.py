@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import other_formats
+from each import for_each
 from sparing.errors import LogError
 from sparing.log.formats import FORMATS
 
@@ -35,8 +36,8 @@ def feedback(**fields):
     }
 
 
-@pytest.mark.parametrize("position", [None, np.zeros(4, dtype=int), np.array([0, 1, 0, 1])])
-@pytest.mark.parametrize(
+@for_each("position", [None, np.zeros(4, dtype=int), np.array([0, 1, 0, 1])])
+@for_each(
     ("name", "values"),
     [
         ("reward", np.zeros(6)),

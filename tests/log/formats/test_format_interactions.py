@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import other_formats
+from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.formats import FORMATS
@@ -90,7 +91,7 @@ def test_interactions_of_a_log_keep_tuples_and_ids(tmp_path):
 GOOD = {"context": [1.0, 2.0], "action": "a", "reward": 1.0, "probability": 0.5, "actions": ["a", "b"]}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("change", "message"),
     [
         ({"action": "z"}, "row 1: the logged action 'z' is not among the 2 available"),

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.formats import FORMATS, obp
@@ -72,7 +73,7 @@ def test_one_position_is_read_and_several_must_be_chosen_from():
         FORMATS["obp"].read(feedback(), position=0)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fields", "message"),
     [
         ({"context": ...}, "no 'context'"),

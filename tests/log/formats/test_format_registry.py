@@ -5,6 +5,7 @@ import json
 import pytest
 
 import other_formats
+from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log, conversion, convert, read_log, write_log
 from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, format_for_path, named
@@ -31,7 +32,7 @@ def test_tables_are_none_of_these(ending, draw, tmp_path):
     assert detect(tmp_path / "log.unheard-of") is TABLE
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "name"),
     [
         ("| a b\n\n2:1:0.5 | a\n", "vw"),

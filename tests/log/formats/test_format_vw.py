@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log
 from sparing.log.formats import FORMATS
@@ -78,7 +79,7 @@ def test_a_byte_order_mark_and_other_line_ends(file):
     assert log.contexts.tolist() == [[2.0], [3.0]]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "message"),
     [
         ("1:0:0.5 | a\n1:0:0.5\n", "line 2: no bar"),

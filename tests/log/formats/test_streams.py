@@ -9,6 +9,7 @@ from dsjson_events import event, multi
 from walked_logs import BLOCK, ROWS, Walked, assert_same, drawn, few
 
 import other_formats
+from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log, convert, read_log, write_log
 from sparing.log.formats import FORMATS, OTHERS, TABLE, obp, records, scan
@@ -70,7 +71,7 @@ def test_a_file_that_is_scanned_is_the_log_that_was_written(name, ending, suppor
             assert name == "river" or np.array_equal(log.propensities, given.propensities)
 
 
-@pytest.mark.parametrize("support", ["distribution", "sets", "unknown"])
+@for_each("support", ["distribution", "sets", "unknown"])
 @pytest.mark.parametrize(("name", "ending"), WRITTEN)
 def test_a_walked_log_is_written_as_one_in_memory(name, ending, support, tmp_path):
     for labels in ([1, 2, 3, 4, 5], [*"vwxyz"]):
@@ -207,7 +208,7 @@ def test_an_interrupted_write_leaves_the_old_file(name, ending, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize("grows", [True, False])
+@for_each("grows", [True, False])
 @pytest.mark.parametrize("name", LINES)
 def test_a_file_that_changes_between_walks_is_refused(name, grows, tmp_path):
     path = tmp_path / "log.csv"
