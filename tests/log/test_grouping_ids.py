@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from each import for_each
 from sparing.log.hashing import SPARSE, id_groups
 
 
