@@ -41,6 +41,8 @@ WIRE = {
     "UNASKED": "kind of an outcome in stores",
     "unasked": "kind of an outcome in stores and in HTTP answers",
     "tally": "table of stores",
+    "wishes": "name of Features.specs in 0.1",
+    "reservoir": "name of LogSummary.context_sample in 0.1",
     "walk": "os.walk and ast.walk of the standard library",
 }
 # A support desk is the business that the demo simulates.

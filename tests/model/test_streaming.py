@@ -93,7 +93,7 @@ def test_columns_of_numbers_are_not_turned_into_rows(tmp_path, small_shards, by_
     log = whole(path)
     assert set(by_columns) == {False}
     assert_same(summary, log)
-    np.testing.assert_array_equal(summary.reservoir, log.reservoir)
+    np.testing.assert_array_equal(summary.context_sample, log.context_sample)
 
 
 def test_features_that_are_left_out_are_zero(tmp_path, small_shards, by_columns):

@@ -284,7 +284,7 @@ def test_centres():
     np.testing.assert_allclose(learnt.sets.theta, auto.sets.theta)
     assert learnt.assumptions.theta_bound == 3.0
     assert "theta_bound" in auto.assumptions.estimated
-    assert "centres that the log teaches" in auto.guarantee
+    assert "centres estimated from the log" in auto.guarantee
     for a in set(range(K)) - {4}:
         x, r = LOG.contexts[LOG.actions == a], LOG.rewards[LOG.actions == a]
         expected = np.linalg.solve(np.eye(D) + x.T @ x, x.T @ r + auto.prior.centers()[a])

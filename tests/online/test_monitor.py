@@ -47,7 +47,7 @@ def test_no_inflation_at_the_right_noise():
 
 def test_standardised_errors_have_mean_square_one_at_the_right_noise():
     """They are independent normals, so that the mean of their squares has deviation sqrt(2/n)."""
-    surprises = [monitor.surprise for monitor in posterior_runs(RUNS, 1.0)]
+    surprises = [monitor.mean_squared_residual for monitor in posterior_runs(RUNS, 1.0)]
     assert np.mean(surprises) == pytest.approx(1, abs=4 * np.sqrt(2 / CALLS / RUNS))
 
 
@@ -65,13 +65,13 @@ def test_less_noise_than_believed_never_shrinks_it():
 
 def test_nothing_observed_inflates_nothing():
     monitor = watching(noise=2.0).monitor
-    assert (monitor.inflation, monitor.surprise) == (1.0, 1.0)
+    assert (monitor.inflation, monitor.mean_squared_residual) == (1.0, 1.0)
 
 
 def test_misfit_counts_as_deviation():
     sets = watching(noise=1.0, misfit=2.0)
     monitor_residual(sets.scratch.observed, 3.0, 1.0, 0.5)
-    assert sets.monitor.surprise == pytest.approx(4 / (1 + 0.25 + 4))
+    assert sets.monitor.mean_squared_residual == pytest.approx(4 / (1 + 0.25 + 4))
 
 
 def test_a_learner_widens_by_the_inflation():

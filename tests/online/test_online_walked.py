@@ -83,7 +83,7 @@ def test_one_block_is_as_ever(tmp_path, name):
 def test_the_contexts_to_come_are_those_of_all_rows(short_blocks, tmp_path):
     log = made()
     found = SummaryWithFit.of(scanned(log, tmp_path))
-    assert np.array_equal(found.reservoir, sample_contexts(log.contexts))
+    assert np.array_equal(found.context_sample, sample_contexts(log.contexts))
     assert found.fit.n_rows == 2048
     assert found.n_rows == 3000
 

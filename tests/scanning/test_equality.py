@@ -29,7 +29,7 @@ def everything(log):
             name: getattr(summary.statistics, name)
             for name in ("counts", "gram", "response", "squares", "largest")
         },
-        "reservoir": summary.reservoir,
+        "reservoir": summary.context_sample,
         "evaluate": sparing.evaluate(log, uniform, methods=["ips", "snips", "dr", "aipw"]).to_dict(),
         "resampled": sparing.evaluate(log, uniform, methods=["snips"], interval="block-bootstrap").to_dict(),
         "judged": sparing.evaluate(log, policy, methods=["dr"]).to_dict(),
@@ -90,7 +90,7 @@ def test_the_same_sums_of_columns_that_are_not_turned_into_rows(tmp_path, monkey
     got = sparing.LogSummary.of(sparing.scan(tmp_path / "log.parquet", engine=engine))
     expected = sparing.LogSummary.of(sparing.read_log(table))
     same(vars(got.statistics), vars(expected.statistics))
-    same(got.reservoir, expected.reservoir)
+    same(got.context_sample, expected.context_sample)
 
 
 def test_the_same_bits_while_dask_workers_are_killed(path, in_memory, client):

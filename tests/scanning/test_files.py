@@ -90,7 +90,7 @@ def test_a_scan_of_a_folder_is_that_of_one_file(folder, tmp_path):
     for many in (folder, f"file://{folder}", f"file://{folder}/**/*.parquet"):
         found = sparing.scan(many, contexts=["x_0"], features="raw").summary()
         assert np.array_equal(found.statistics.gram, one.statistics.gram)
-        assert np.array_equal(found.reservoir, one.reservoir)
+        assert np.array_equal(found.context_sample, one.context_sample)
     assert "part" in sparing.scan(folder, features="auto").encoder.by_column
 
 

@@ -29,7 +29,7 @@ ASKED = {"explore": "policy", "spot-check": "policy", "check": "check", "holdout
 GUARANTEE = (
     "no call is made where even knowing all would not repay its price of 0.05 over 200,000 rounds, as far as the posterior "
     "knows (prior learnt from 9,000 rows); designed so that regret and calls together cost no more on average than the log "
-    "alone, which is proved for one call ahead and tested for more; no promise for each world; rests on linear rewards, on "
+    "alone, which is proved for one call ahead and tested for more; no guarantee for each world; rests on linear rewards, on "
     "contexts to come being like the log's, and on unlogged actions being exchangeable with logged ones"
 )
 ACTIONS = [  # label, rows in the log, learnt, share of decisions, estimate, half its interval

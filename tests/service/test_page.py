@@ -301,7 +301,7 @@ def test_the_guarantee_is_one_click_away(visit):
     page = visit(retention())
     expect(page.locator("#guarantee")).to_be_hidden()
     page.locator("#guarantee-link").click()
-    expect(page.locator("#guarantee")).to_contain_text("no promise for each world")
+    expect(page.locator("#guarantee")).to_contain_text("no guarantee for each world")
 
 
 def test_times_are_relative_with_the_exact_one_beside(visit):

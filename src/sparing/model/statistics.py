@@ -142,7 +142,7 @@ class LogSummary:
         How raw columns become features.
     items : Items or None
         Features of the actions.
-    reservoir : ndarray of shape (m, d)
+    context_sample : ndarray of shape (m, d)
         A sample of the log's contexts.
 
     Examples
@@ -155,7 +155,13 @@ class LogSummary:
     action_names: tuple[Hashable, ...]
     encoder: Encoder = RAW
     items: Items | None = None
-    reservoir: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    context_sample: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def reservoir(self) -> np.ndarray:
+        """The name of `context_sample` in 0.1."""
+        warnings.warn("LogSummary.reservoir is now context_sample", DeprecationWarning, stacklevel=2)
+        return self.context_sample
 
     def __post_init__(self) -> None:
         if self.encoder is RAW:

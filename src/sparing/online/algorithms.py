@@ -584,7 +584,7 @@ FRESH = (
 )
 
 
-CENTRED = "theta_bound bounds how far parameters lie from the centres that the log teaches"
+CENTRED = "theta_bound bounds the distance of the parameters from the centres estimated from the log"
 
 
 def refreshed_guarantee(learner: "Learner") -> str:
@@ -662,7 +662,7 @@ def confident_guarantee(
     )
     return _joined(
         f"on average over worlds drawn from the prior ({prior}), at most "
-        f"{1 - confidence:.4g} of the skipped rounds are worse than {tolerance:g}; not a promise for each "
+        f"{1 - confidence:.4g} of the skipped rounds are worse than {tolerance:g}; not a guarantee for each "
         "world; rests on linear rewards and on unlogged actions being exchangeable with logged ones",
         "" if prior.certain else together,
         f"conditional on estimated noise = {assumptions.noise:.4g}" if conditions else "",
@@ -676,7 +676,7 @@ def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: Economica
     return _joined(
         f"no call is made where even knowing all would not repay its price of {rule.call_cost:.4g} over {future}, as far as the "
         f"posterior knows ({prior}); designed so that regret and calls together cost no more on average than the log alone, "
-        "which is proved for one call ahead and tested for more; no promise for each world; rests on linear rewards, on contexts "
+        "which is proved for one call ahead and tested for more; no guarantee for each world; rests on linear rewards, on contexts "
         "to come being like the log's, and on unlogged actions being exchangeable with logged ones",
         f"at most {rule.calls:,} calls" if rule.calls is not None else "",
         f"conditional on estimated noise = {assumptions.noise:.4g}"

@@ -231,7 +231,7 @@ def _monitor_header(monitor: NoiseMonitor | None) -> dict[str, Any] | None:
     # The present σ is the sets' constant.
     if monitor is None:
         return None
-    return {name: value for name, value in monitor._asdict().items() if name != "believed"}
+    return {name: value for name, value in monitor._asdict().items() if name != "prior_noise"}
 
 
 def _monitor(saved: dict[str, Any], sets: ConfidenceSets) -> NoiseMonitor:

@@ -274,7 +274,7 @@ def resolve_kernel(log: Any, kernel: KernelOption) -> Any:
 
 def future_contexts(log: Log | LogSummary) -> np.ndarray:
     """Logged contexts that stand for future ones, (m, d)."""
-    found = log.reservoir if isinstance(log, LogSummary) else sample_contexts(log.contexts)
+    found = log.context_sample if isinstance(log, LogSummary) else sample_contexts(log.contexts)
     if not len(found):
         raise SettingError(
             "economical needs logged contexts, which stand for those to come; this log has no rows, or its summary keeps none"

@@ -118,7 +118,7 @@ def _residuals(model: ExperimentState) -> Iterator[Look]:
     monitor = model.learner.monitor
     if monitor is None or not monitor.calls:
         return
-    how = f"mean standardised squared residual {monitor.surprise:.2f} over {counted(monitor.calls, 'live reward')}, 1 expected"
+    how = f"mean standardised squared residual {monitor.mean_squared_residual:.2f} over {counted(monitor.calls, 'live reward')}, 1 expected"
     if monitor.inflation > 1:
         yield Look(
             "alarm",

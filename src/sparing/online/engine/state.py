@@ -154,7 +154,7 @@ class NoiseMonitor(NamedTuple):
         Number of live rewards.
     total : float
         Sum of the standardised squared residuals (r − m)²/(σ² + s²).
-    believed : float
+    prior_noise : float
         σ as it is now.
     """
 
@@ -162,17 +162,17 @@ class NoiseMonitor(NamedTuple):
     misfit: float
     calls: int
     total: float
-    believed: float
+    prior_noise: float
 
     @property
-    def surprise(self) -> float:
+    def mean_squared_residual(self) -> float:
         """Mean standardised squared residual; about 1 if the model is right."""
         return self.total / self.calls if self.calls else 1.0
 
     @property
     def inflation(self) -> float:
         """Factor by which live rewards raised σ."""
-        return self.believed / self.noise
+        return self.prior_noise / self.noise
 
 
 class ThreadScratch(threading.local):
