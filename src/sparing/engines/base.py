@@ -43,13 +43,26 @@ class ProgressCounter:
 
 
 class TreeReduce(Generic[S]):
-    """Merges states that arrive in order, along a binary tree."""
+    """Merges states that arrive in order, along a binary tree.
+
+    Parameters
+    ----------
+    merge : callable
+        Merges two adjacent states, the earlier one first.
+    """
 
     def __init__(self, merge: Callable[[S, S], S]) -> None:
         self._merge = merge
         self._waiting: list[tuple[int, S]] = []
 
     def add(self, state: S) -> None:
+        """Add the next state.
+
+        Parameters
+        ----------
+        state : S
+            The state that follows all added ones.
+        """
         level = 0
         while self._waiting and self._waiting[-1][0] == level:
             state = self._merge(self._waiting.pop()[1], state)
@@ -92,7 +105,15 @@ class Engine(ABC):
 
     @abstractmethod
     def results(self, work: Callable[[T], Any], items: Sequence[T]) -> Iterator[Any]:
-        """Yield the results of the items, in their order; only a few are computed in advance."""
+        """Yield the results of the items, in their order; only a few are computed in advance.
+
+        Parameters
+        ----------
+        work : callable
+            Computes the result of one item.
+        items : sequence
+            Arguments of `work`.
+        """
 
     def map(
         self, work: Callable[[T], Any], items: Sequence[T], *, progress: Progress | None = None

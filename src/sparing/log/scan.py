@@ -412,6 +412,17 @@ class Scan(Rows):
 
     Build one with `sparing.scan`. Results equal those of the log in memory, to the last bit.
 
+    Parameters
+    ----------
+    source : TableSource
+        The open table.
+    layout : TableLayout
+        The role of each column, the labels of the actions and the encoder.
+    engine : Engine
+        Where the rows are read.
+    progress : callable, optional
+        Called as `progress(done, total)` during every pass.
+
     Attributes
     ----------
     header : Log
@@ -435,6 +446,13 @@ class Scan(Rows):
             self.header = layout.log(first).part(slice(0, 0))
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
+        """Compute a statistic in one pass of the engine's workers.
+
+        Parameters
+        ----------
+        statistic : Statistic
+            What to compute of the blocks of rows, and how to merge it.
+        """
         make: Any = self.layout.columnar if statistic.by_columns and self.layout.plain else self.layout.log
         return scan_rows(
             self.source,
@@ -455,6 +473,17 @@ class Scan(Rows):
     def select(
         self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
     ) -> "Scan":
+        """Return the scan without the columns that a pass does not need, as `Rows.select`.
+
+        Parameters
+        ----------
+        ids : bool
+            Read the ids of contexts.
+        support : bool
+            Read propensities and supports.
+        features : collection of int, optional
+            Indices of the features that are needed; others may be 0. All by default.
+        """
         layout = self.layout.select(ids=ids, support=support, features=features)
         return Scan(self.source, layout, self.engine, self.progress)
 

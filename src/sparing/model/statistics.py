@@ -60,13 +60,25 @@ class Statistics:
 
     @classmethod
     def zero(cls, n_actions: int, n_features: int) -> "Statistics":
-        """Return the statistics of no rows."""
+        """Return the statistics of no rows.
+
+        Parameters
+        ----------
+        n_actions, n_features : int
+            K and d.
+        """
         k, d = n_actions, n_features
         return cls(np.zeros(k, dtype=np.int64), np.zeros((k, d, d)), np.zeros((k, d)), np.zeros(k), 0.0)
 
     @classmethod
     def of(cls, log: AnyLog) -> "Statistics":
-        """Compute the statistics of a log or scan, in one pass."""
+        """Compute the statistics of a log or scan, in one pass.
+
+        Parameters
+        ----------
+        log : Log, Rows or Scan
+            The rows to sum.
+        """
         rows = as_rows(log).select(ids=False, support=False)
         return replace(rows.fold(Sums(rows)), encoder=rows.encoder.digest)
 
@@ -173,7 +185,13 @@ class LogSummary:
 
     @classmethod
     def of(cls, log: AnyLog) -> "LogSummary":
-        """Compute the summary of a log or scan, in one pass."""
+        """Compute the summary of a log or scan, in one pass.
+
+        Parameters
+        ----------
+        log : Log, Rows or Scan
+            The rows to summarise.
+        """
         rows = as_rows(log).select(ids=False, support=False)
         sums, sample = rows.fold(Combined(Sums(rows), ContextSample(rows.n_features)))
         sums = replace(sums, encoder=rows.encoder.digest)

@@ -61,7 +61,31 @@ class Learner(Core):
         item_encoder: Encoder | None = None,
         **settings: Any,
     ) -> None:
-        """`fit` is a log to test for linearity, or the result of such a test; `settings` are those of the core."""
+        """Create a learner; functions such as `sparing.moful` compute these values from a log.
+
+        Parameters
+        ----------
+        algorithm : str
+            Name of the algorithm.
+        action_names : sequence of labels
+            One for each action, (K,).
+        sets : ConfidenceSets
+            Confidence sets of the actions' parameters, (K, d).
+        rules : sequence of SkipRule
+            Rules that may skip a call; the first that applies decides.
+        key : int
+            Seed of the random numbers of all rounds, from 0 to 2⁶³ − 1.
+        guarantee : str
+            What the algorithm guarantees, without the result of the linearity test.
+        fit : Log or str
+            Log to test for linearity at the first use of `fit`, or the result of that test.
+        prior : Prior, optional
+            Prior of the parameters that the log gives, which `add_action` and `refresh` use.
+        item_encoder : Encoder, optional
+            Encoder of the features of actions.
+        **settings
+            Keywords of the core: `explore`, `optimism`, `spot_check`, `reward_range` and `encoder`.
+        """
         self.rounds = self.calls = 0
         super().__init__(action_names, sets, rules, **settings)
         self.algorithm, self._guarantee, self.key, self.prior = algorithm, guarantee, key, prior
@@ -102,7 +126,13 @@ class Learner(Core):
         return super().__getstate__()
 
     def set_actions(self, action_names: Sequence[Hashable]) -> None:
-        """Take over the labels of the actions, and the sets, after either changed."""
+        """Take over the labels of the actions, and the sets, after either changed.
+
+        Parameters
+        ----------
+        action_names : sequence of labels
+            One for each action, (K,).
+        """
         super().set_actions(action_names)
         self._index = {name: i for i, name in enumerate(self.action_names)}
         self._sync_budget()
@@ -116,7 +146,13 @@ class Learner(Core):
             numbers["calls_left"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
 
     def set_counters(self, *, rounds: int, calls: int) -> None:
-        """Continue with these numbers of decisions and reward calls."""
+        """Continue with these numbers of decisions and reward calls.
+
+        Parameters
+        ----------
+        rounds, calls : int
+            Decisions and reward calls so far.
+        """
         self.rounds, self.calls = rounds, calls
         self._sync_budget()
 
@@ -314,7 +350,17 @@ class Learner(Core):
             return decide_many(self, contexts, context_ids, threads)
 
     def peek(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
-        """The answer of `decide` to a context (d,) in round `number`, without spot checks."""
+        """The answer of `decide` to a context (d,) in round `number`, without spot checks.
+
+        Parameters
+        ----------
+        x : array of shape (d,)
+            The context.
+        context_id : hashable, optional
+            Id of the context.
+        number : int
+            Number of the round, from 0; it selects the random numbers.
+        """
         return self._proposal(
             self._choose(x, self._active_mask, context_id, random_stream.stream_key(self.key, number), 0.0)
         )
@@ -378,7 +424,15 @@ class Learner(Core):
             del self.open[made.id]
 
     def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Logged reward (NaN for contexts not in the log) and answer for the next rounds' contexts (n, d): (n,) each."""
+        """Logged reward (NaN for contexts not in the log) and answer for the next rounds' contexts (n, d): (n,) each.
+
+        Parameters
+        ----------
+        contexts : array of shape (n, d)
+            Contexts of the next n rounds.
+        ids : array of shape (n,), optional
+            Ids of the contexts.
+        """
         if self._log_rule is None:
             return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
         names = [None] * len(contexts) if ids is None else ids.tolist()
@@ -389,7 +443,13 @@ class Learner(Core):
         return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
 
     def add_counts(self, *, rounds: int, calls: int) -> None:
-        """Count rounds that compiled code has decided and learnt from."""
+        """Count rounds that compiled code has decided and learnt from.
+
+        Parameters
+        ----------
+        rounds, calls : int
+            Decisions and reward calls to add.
+        """
         self.set_counters(rounds=self.rounds + rounds, calls=self.calls + calls)
 
     def reseed(self, seed: int | Sequence[int]) -> None:
@@ -403,7 +463,13 @@ class Learner(Core):
         self.sets.prioritise(priority)
 
     def restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
-        """Take over the pending decisions of a saved learner."""
+        """Take over the pending decisions of a saved learner.
+
+        Parameters
+        ----------
+        pending : sequence of (Decision, PendingCall)
+            Each pending decision, and its reward call.
+        """
         calls = self.match_calls(call for _, call in pending)
         self.open = {one.id: OpenDecision(one, call) for (one, _), call in zip(pending, calls, strict=True)}
         deferred = [call for call in calls if not self._pending[call].imputed]

@@ -142,22 +142,46 @@ class Plan:
         return offered[0] if net.mean > 0 else self.alone
 
     def gain(self, option: Option) -> WorldSummary:
-        """Return regret(log alone) − regret(option), world by world."""
+        """Return regret(log alone) − regret(option), world by world.
+
+        Parameters
+        ----------
+        option : Option
+            One of `options`.
+        """
         return WorldSummary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.strata)
 
     def cost(self, option: Option) -> float | None:
-        """Return the cost of a call: as given; else, without a budget, the option's price; else None."""
+        """Return the cost of a call: as given; else, without a budget, the option's price; else None.
+
+        Parameters
+        ----------
+        option : Option
+            One of `options`.
+        """
         if self.call_cost is not None or self.budget is not None:
             return self.call_cost
         return 0.0 if option is self.alone else option.price
 
     def spend(self, option: Option) -> WorldSummary | None:
-        """Return cost × calls; None if the cost is unknown."""
+        """Return cost × calls; None if the cost is unknown.
+
+        Parameters
+        ----------
+        option : Option
+            One of `options`.
+        """
         cost = self.cost(option)
         return None if cost is None else WorldSummary.of(cost * option.calls[:, -1], option.strata)
 
     def net(self, option: Option) -> WorldSummary | None:
-        """Return gain − spend, world by world; None if the cost is unknown."""
+        """Return gain − spend, world by world; None if the cost is unknown.
+
+        Parameters
+        ----------
+        option : Option
+            One of `options`.
+        """
         cost = self.cost(option)
         if cost is None:
             return None
@@ -195,7 +219,13 @@ class Plan:
         return None
 
     def best_within(self, budget: float) -> Option | None:
-        """Return the option with the least mean regret whose upper limit of calls is at most `budget`, or None."""
+        """Return the option with the least mean regret whose upper limit of calls is at most `budget`, or None.
+
+        Parameters
+        ----------
+        budget : float
+            Largest number of calls up to the horizon.
+        """
         affordable = [option for option in self.by_calls if option.calls_at().high <= budget]
         return min(affordable, key=lambda option: option.regret_at().mean, default=None)
 

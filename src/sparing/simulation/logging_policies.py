@@ -193,6 +193,17 @@ def hidden_model_log(
     """Draw a log of prompts in which one model is never played: the most expensive one, or `hidden`.
 
     Of the others the cheapest gets the share `favoured` of all prompts, and the rest share what is left.
+
+    Parameters
+    ----------
+    world : RoutingWorld
+        The prompts and models; the models are ordered by cost.
+    hidden : str, optional
+        Model that is never played; by default the last one.
+    favoured : float
+        Share of the prompts that the first of the other models gets, in (0, 1).
+    seed : int
+        Seed of the log.
     """
     names = world.action_names
     never = names[-1] if hidden is None else one_of("hidden", hidden, names)

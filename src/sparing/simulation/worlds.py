@@ -44,12 +44,26 @@ class Stream:
         return len(self.contexts)
 
     def reward(self, t: int, action: int) -> float:
-        """Return the reward of an action in round t."""
+        """Return the reward of an action in round t.
+
+        Parameters
+        ----------
+        t : int
+            Number of the round, from 0.
+        action : int
+            Index of the action.
+        """
         mean, draw = self.means[t, action], self.draws[t]
         return float(draw < mean) if self.binary else float(mean + draw)
 
     def rewards(self, actions: np.ndarray) -> np.ndarray:
-        """Return the rewards of actions (T,), one per round."""
+        """Return the rewards of actions (T,), one per round.
+
+        Parameters
+        ----------
+        actions : array of shape (T,)
+            Index of the action in each round.
+        """
         means = self.means[np.arange(len(self)), actions]
         return (self.draws < means).astype(float) if self.binary else means + self.draws
 
@@ -66,10 +80,28 @@ class World(Protocol):
         """Length of a context."""
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
-        """Rounds for the logging policy."""
+        """Rounds for the logging policy.
+
+        Parameters
+        ----------
+        rows : int or None
+            Number of rounds; None means all rows of a world that has a fixed number.
+        rng : numpy.random.Generator
+            Source of contexts and noise.
+        """
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
-        """Rounds for a learner: fresh ones, or the contexts of a log again (with new noise)."""
+        """Rounds for a learner: fresh ones, or the contexts of a log again (with new noise).
+
+        Parameters
+        ----------
+        rounds : int or None
+            Number of rounds; None means all rows of a world that has a fixed number.
+        rng : numpy.random.Generator
+            Source of contexts, order and noise.
+        log : Log, optional
+            Log whose contexts are played again.
+        """
 
 
 class LinearWorld:
@@ -124,7 +156,15 @@ class LinearWorld:
             raise SettingError(f"{len(self.action_names)} action names; theta has {len(self.theta)} actions")
 
     def contexts(self, rounds: int, rng: np.random.Generator) -> np.ndarray:
-        """Draw contexts, (rounds, d)."""
+        """Draw contexts, (rounds, d).
+
+        Parameters
+        ----------
+        rounds : int
+            Number of contexts.
+        rng : numpy.random.Generator
+            Source of the contexts.
+        """
         if self.pool is not None:
             return self.pool[rng.integers(0, len(self.pool), rounds)]
         contexts = rng.random((rounds, self.n_features))
@@ -133,15 +173,40 @@ class LinearWorld:
         return contexts
 
     def means(self, contexts: np.ndarray) -> np.ndarray:
-        """Expected rewards x·θ_a, (n, K)."""
+        """Expected rewards x·θ_a, (n, K).
+
+        Parameters
+        ----------
+        contexts : array of shape (n, d)
+            The contexts.
+        """
         return contexts @ self.theta.T
 
     def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
+        """Return rounds for the logging policy, with fresh contexts.
+
+        Parameters
+        ----------
+        rows : int
+            Number of rounds.
+        rng : numpy.random.Generator
+            Source of contexts and noise.
+        """
         rows = integer("rows", rows, hint="; say how many a linear world should log")
         return self._stream(self.contexts(rows, rng), np.arange(rows), rng)
 
     def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
-        """Return rounds with fresh contexts; or with a log's in random order, then fresh ones."""
+        """Return rounds with fresh contexts; or with a log's in random order, then fresh ones.
+
+        Parameters
+        ----------
+        rounds : int
+            Number of rounds.
+        rng : numpy.random.Generator
+            Source of contexts, order and noise.
+        log : Log, optional
+            Log whose contexts come first.
+        """
         rounds = integer("rounds", rounds, hint="; say how many to play in a linear world")
         contexts = self.contexts(rounds, rng)
         ids = np.full(rounds, NOT_LOGGED)
@@ -233,7 +298,15 @@ class ClassificationWorld(_RowsWorld):
         return Stream(self.features[rows], means, rng.random(len(rows)), rows, binary=True)
 
     def error(self, policy: Policy, rng: np.random.Generator | None = None) -> float:
-        """Return the share of held-out rows that a policy gets wrong."""
+        """Return the share of held-out rows that a policy gets wrong.
+
+        Parameters
+        ----------
+        policy : Policy
+            A policy whose actions are the classes.
+        rng : numpy.random.Generator, optional
+            Source of a random policy's actions.
+        """
         rows = self.held_out_rows
         if not len(rows):
             raise SettingError("split='paper' leaves no rows to score a policy on; use split='default'")
@@ -264,7 +337,13 @@ class RoutingWorld(_RowsWorld):
         return Stream(self.features[rows], self.means[rows], np.zeros(len(rows)), rows)
 
     def value(self, policy: Policy) -> float:
-        """Return the mean reward of a policy on the prompts to play live."""
+        """Return the mean reward of a policy on the prompts to play live.
+
+        Parameters
+        ----------
+        policy : Policy
+            A policy whose actions are the models.
+        """
         rows = self.live_rows
         return float((policy.probabilities(self.features[rows]) * self.means[rows]).sum(axis=1).mean())
 

@@ -102,7 +102,13 @@ class Encoder:
 
     @classmethod
     def raw(cls, names: Sequence[str]) -> "Encoder":
-        """Return the encoder that takes numbers as they are, without a constant."""
+        """Return the encoder that takes numbers as they are, without a constant.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the features, (d,).
+        """
         return cls(tuple(RawColumn(name, gap=False) for name in names), constant=False)
 
     @property
@@ -189,6 +195,11 @@ class Encoder:
         """Return the context (d,) of a mapping, a pandas row or a frame of one row.
 
         Return None for anything else, such as a list of numbers, which has no names.
+
+        Parameters
+        ----------
+        row : Any
+            A row with names, or anything else.
         """
         if type(row) is dict or isinstance(row, Mapping):
             return self.encode(row)
@@ -264,7 +275,13 @@ class Encoder:
     # Many rows.
 
     def columns_of(self, features: Collection[int]) -> tuple[str, ...]:
-        """Return the columns from which these features are computed: all, if there is a kernel."""
+        """Return the columns from which these features are computed: all, if there is a kernel.
+
+        Parameters
+        ----------
+        features : collection of int
+            Indices of features, from 0 to d − 1.
+        """
         place, found = self.linear.start, []
         for column in self.columns:
             stop = place + len(column.names)
@@ -283,6 +300,15 @@ class Encoder:
         """Return the contexts (n, d) of a batch of raw columns; other columns are ignored.
 
         Features of columns that are not in `among` are 0.
+
+        Parameters
+        ----------
+        batch : pyarrow.RecordBatch
+            Rows of the raw columns.
+        first_row : int
+            Number of the batch's first row in its table, for error messages.
+        among : collection of str, optional
+            Columns to encode; all by default.
         """
         wanted = self.by_column if among is None else among
         absent = [name for name in wanted if name not in batch.schema.names]
@@ -300,7 +326,13 @@ class Encoder:
         return out
 
     def completed(self, contexts: np.ndarray) -> np.ndarray:
-        """Return contexts (n, d) or (d,) with kernel features, if only the linear ones are given."""
+        """Return contexts (n, d) or (d,) with kernel features, if only the linear ones are given.
+
+        Parameters
+        ----------
+        contexts : array of shape (n, d) or (d,)
+            Contexts, with or without kernel features.
+        """
         if self.kernel is None or contexts.ndim == 0 or contexts.shape[-1] != self.linear.stop:
             return contexts
         return np.concatenate((contexts, self.kernel(contexts[..., self.linear])), axis=-1)
@@ -310,7 +342,13 @@ class Encoder:
         return {column.column: column for column in self.columns}
 
     def named_rows(self, rows: Any) -> np.ndarray | None:
-        """Return the contexts (n, d) of a frame, a mapping of columns or a list of mappings; None for anything else."""
+        """Return the contexts (n, d) of a frame, a mapping of columns or a list of mappings; None for anything else.
+
+        Parameters
+        ----------
+        rows : Any
+            Rows with names, or anything else.
+        """
         if isinstance(rows, Mapping) and rows and all(np.ndim(value) == 0 for value in rows.values()):
             raise DecisionError("got one row; expected a list of rows. Pass [row]")
         if isinstance(rows, Mapping) or hasattr(rows, "__arrow_c_stream__"):
@@ -321,7 +359,13 @@ class Encoder:
         return None
 
     def encode_table(self, frame: Any) -> np.ndarray:
-        """Return the contexts (n, d) of an Arrow, pandas or polars frame or a mapping of columns, without its index."""
+        """Return the contexts (n, d) of an Arrow, pandas or polars frame or a mapping of columns, without its index.
+
+        Parameters
+        ----------
+        frame : table or mapping
+            The raw columns, in any order; each has one value per row.
+        """
         from sparing.log.tables import open_table
 
         source = open_table(frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
@@ -344,6 +388,15 @@ class Encoder:
 
         `sparse` files name only features that are not 0. A feature that such a file never names is 0, and one that
         this encoder does not have is left out. With "values" (country=NZ), both must have the same columns.
+
+        Parameters
+        ----------
+        other : Encoder
+            Encoder of the contexts.
+        contexts : array of shape (n, d)
+            Contexts with the features of `other`.
+        sparse : {"values", "words"}, optional
+            Kind of the sparse file that the contexts are from; by default it is not sparse.
         """
         if other.digest == self.digest:
             return contexts
@@ -366,12 +419,26 @@ class Encoder:
     # Words.
 
     def words(self, coordinate: int, low: float, high: float) -> str | None:
-        """Describe low < x_j ≤ high in terms of the raw columns; None for raw coordinates."""
+        """Describe low < x_j ≤ high in terms of the raw columns; None for raw coordinates.
+
+        Parameters
+        ----------
+        coordinate : int
+            Index j of a feature.
+        low, high : float
+            Bounds of the encoded value x_j.
+        """
         column, part = self._homes.get(coordinate, (None, 0))
         return None if column is None or type(column) is RawColumn else column.words(part, low, high)
 
     def term(self, coordinate: int) -> str:
-        """Return a coordinate's name as a term of a sum."""
+        """Return a coordinate's name as a term of a sum.
+
+        Parameters
+        ----------
+        coordinate : int
+            Index of a feature.
+        """
         column, part = self._homes.get(coordinate, (None, 0))
         scaled = type(column) is NumberColumn and part == 0
         return f"standardised {self.names[coordinate]}" if scaled else self.names[coordinate]
@@ -418,7 +485,13 @@ class Encoder:
 
     @classmethod
     def from_header(cls, saved: Any) -> "Encoder":
-        """Return the encoder from JSON, or raise FileError if it is damaged or of a newer version."""
+        """Return the encoder from JSON, or raise FileError if it is damaged or of a newer version.
+
+        Parameters
+        ----------
+        saved : mapping
+            Result of `header`.
+        """
         try:
             if saved["version"] != VERSION:
                 raise FileError(

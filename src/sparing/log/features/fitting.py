@@ -185,7 +185,13 @@ class Features:
     constant: bool = True
 
     def columns(self, free: Sequence[str]) -> tuple[str, ...]:
-        """Return the columns that become features; `free` are the table's columns without another role."""
+        """Return the columns that become features.
+
+        Parameters
+        ----------
+        free : sequence of str
+            Columns of the table without another role.
+        """
         named = [name for name, _ in self.specs]
         return (*named, *(name for name in free if name not in named)) if self.others else tuple(named)
 
@@ -196,7 +202,17 @@ class Features:
         return self.specs
 
     def fit(self, source: TableSource, columns: Sequence[str], engine: Engine | None = None) -> Encoder:
-        """Return the encoder of these columns, fitted to all rows."""
+        """Return the encoder of these columns, fitted to all rows.
+
+        Parameters
+        ----------
+        source : TableSource
+            Table to read.
+        columns : sequence of str
+            Columns that become features.
+        engine : Engine, optional
+            Where the table is read; by default in one thread.
+        """
         engine = engine or local(1)
         profiles = ColumnProfiles(self, tuple(columns))
         cut = None if source.rows is None else Partition.of_table(source.rows, len(columns))
@@ -204,7 +220,17 @@ class Features:
         return self.fitted(source, found, engine)
 
     def fitted(self, source: TableSource, profiles: Sequence["ColumnProfile"], engine: Engine) -> Encoder:
-        """Return the encoder for the profiles of all rows."""
+        """Return the encoder for the profiles of all rows.
+
+        Parameters
+        ----------
+        source : TableSource
+            Table of the profiles; it is read again for a kernel.
+        profiles : sequence of ColumnProfile
+            Statistics of each column that becomes a feature.
+        engine : Engine
+            Where the table is read.
+        """
         named = dict(self.specs)
         free = [profile.column for profile in profiles if profile.column not in named]
         index = indexes(source.schema, free)

@@ -585,6 +585,9 @@ def scan(
     ----------
     source : path, str, table or mapping
         A file, a folder, a pattern (`logs/*.parquet`), a URI (`s3://bucket/logs`), or a table in memory.
+    contexts, action, reward, propensity, distribution, eligible, context_id : str
+        The columns of a table. `distribution` is the prefix of one probability column for each action, `eligible` a
+        list column of the labels that were available.
     engine : str, Engine or client
         Where the rows of tables are read: `local` threads, or a Dask scheduler's address or client; see
         `sparing.engines`. Other tools' files are read by one thread.
