@@ -160,7 +160,7 @@ def test_a_log_that_says_nothing_names_the_options(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("sparing: theta_bound would be estimated as 0")
-    assert "Look at the column of rewards first" in done.stderr
+    assert "Check the column of rewards first" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -62,7 +62,7 @@ def test_a_dead_link_stops_the_build(tmp_path, monkeypatch, broken, told):
         encoding="utf-8",
     )
     monkeypatch.setattr(building, "ROOT", root)
-    monkeypatch.setattr(building, "BESIDE", ())
+    monkeypatch.setattr(building, "EXTRA_PAGES", ())
     monkeypatch.setattr(reference, "pages", dict)
     with pytest.raises(SystemExit, match=told):
         building.build(tmp_path / "site", tmp_path / "gathered")

@@ -58,7 +58,7 @@ def test_new_contexts_without_a_support_get_what_is_likely_supported_and_a_note(
     log, _, fresh = drawn("per-context", 2)
     policy = learn(log, "opr", **FIXED["opr"])
     assert (policy.probabilities(fresh) > 0).all()
-    assert any("not in the log may get what it is likely to support" in note for note in policy.notes)
+    assert any("not in the log may get the actions it is likely to support" in note for note in policy.notes)
     log, mu, fresh = drawn("never-logged", 2)
     policy = learn(log, "opr", **FIXED["opr"])
     assert (policy.probabilities(fresh)[mu.probabilities(fresh) == 0] == 0).all()

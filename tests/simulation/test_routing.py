@@ -85,7 +85,7 @@ def test_without_a_network_the_error_names_the_wheel(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "download", closed)
     with pytest.raises(DataError, match=r"paretobandit==0\.1\.1"):
         datasets.load("llm-routing", cache=tmp_path)
-    with pytest.raises(DataError, match="nothing can stand in"):
+    with pytest.raises(DataError, match="has no fallback"):
         datasets.load("llm-routing", fallback=True)  # type: ignore[call-overload]
 
 

@@ -7,14 +7,12 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from sparing.engines import Engine, local
 from sparing.errors import LogError, SettingError
-from sparing.log import arrays
 from sparing.log.blocks import Partition
 from sparing.log.features import cells
 from sparing.log.features.columns import (
@@ -37,6 +35,9 @@ from sparing.log.sampling import ContextSample, SampledContexts
 from sparing.log.sketches import Moments
 from sparing.log.tables import TableSource
 from sparing.validation import integer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MISSING_WORDS = "na n/a nan null none inf +inf -inf infinity -infinity ? - ."
 NO_NUMBERS = frozenset(MISSING_WORDS.split())
@@ -128,7 +129,7 @@ UNNAMED = re.compile(r"__index_level_\d+__")  # pandas' name of an index without
 NAMELESS = re.compile(r"(Unnamed: \d+)?")  # header of a column of row numbers in text files
 
 
-def indexes(schema: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
+def indexes(schema: "pa.Schema", columns: Sequence[str]) -> dict[str, str]:
     """Return the columns that are an index, each with the reason for which it is left out."""
     index = _pandas_index(schema)
     found = {}
@@ -142,7 +143,7 @@ def indexes(schema: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _pandas_index(schema: pa.Schema) -> set[str]:
+def _pandas_index(schema: "pa.Schema") -> set[str]:
     """Return the columns that the pandas metadata of a table list as its index."""
     try:
         notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
@@ -439,7 +440,7 @@ class ColumnProfile:
     vectors: Any = None
     odd: str | None = None
 
-    def add(self, column: pa.Array, *, first_row: int) -> None:
+    def add(self, column: "pa.Array", *, first_row: int) -> None:
         self.rows += len(column)
         kind = self.spec.kind if self.spec.kind != "auto" else _by_type(column.type)
         if kind is None:
@@ -453,7 +454,7 @@ class ColumnProfile:
                 self.tests = {"bool": kind == "bool"}
             self._add_words(column, is_category=kind != "text")
 
-    def _add_numbers(self, column: pa.Array, kind: str, first_row: int) -> None:
+    def _add_numbers(self, column: "pa.Array", kind: str, first_row: int) -> None:
         self.tests = {kind: True}
         if kind == "number":
             out = np.zeros((len(column), 2))
@@ -465,7 +466,7 @@ class ColumnProfile:
         self.gaps += int((~there).sum())
         self._sum([kind], values[there])
 
-    def _add_words(self, column: pa.Array, *, is_category: bool) -> None:
+    def _add_words(self, column: "pa.Array", *, is_category: bool) -> None:
         distinct, codes = cells.factorize(column)
         self.gaps += int((codes < 0).sum())
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
@@ -521,7 +522,9 @@ class ColumnProfile:
             if self.tests["time"]:
                 break
 
-    def _add_vectors(self, column: pa.Array, first_row: int) -> None:
+    def _add_vectors(self, column: "pa.Array", first_row: int) -> None:
+        from sparing.log import arrays  # loads PyArrow, which a log in memory does not need
+
         if not arrays.is_list(column.type):
             raise LogError(
                 f"{truncate(self.column)} is a column of {column.type}; expected lists of numbers for a vector"
@@ -668,8 +671,12 @@ class ColumnProfile:
         )
 
 
-def _by_type(kind: pa.DataType) -> str | None:
+def _by_type(kind: "pa.DataType") -> str | None:
     """Return the kind of a column by its type: `text` if the cells decide, None if the type is not supported."""
+    import pyarrow as pa
+
+    from sparing.log import arrays
+
     types = pa.types
     if types.is_dictionary(kind):
         return "category"
