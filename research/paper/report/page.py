@@ -17,7 +17,8 @@ VERSIONS = ("version", "libraries")
 def gather(out: Path, *, kept: bool = False) -> tuple[Record, list[str]]:
     """What stands in the folders of `out`, as one record; and the names left out as of other versions.
 
-    The versions are those that run now, or of the first results there if they are only kept.
+    The versions are those that run now. Results that are only kept are all taken: the versions are then those of the
+    first, and an experiment of other versions has its own.
     """
     found = {name: read(out / name / RESULTS) for name in NAMES}
     there = {name: result for name, result in found.items() if result}
@@ -25,9 +26,9 @@ def gather(out: Path, *, kept: bool = False) -> tuple[Record, list[str]]:
     if kept and there:
         first = next(iter(there.values()))
         same = {key: first[key] for key in VERSIONS}
-    alike = {name: result for name, result in there.items() if same.items() <= result.items()}
+    alike = {name: result for name, result in there.items() if kept or same.items() <= result.items()}
     experiments = {
-        name: {key: value for key, value in result.items() if key not in same}
+        name: {key: value for key, value in result.items() if same.get(key) != value}
         for name, result in alike.items()
     }
     return {**same, "experiments": experiments}, sorted(set(there) - set(alike))
