@@ -15,10 +15,10 @@ $(VENV)/ready: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: $(VENV)/ready  ## from a raw table to money: ask for a reward only where the log is blind; under a minute
+demo: $(VENV)/ready  ## from a raw table to money: pay for a reward only where it repays itself; under a minute
 	$(BIN)/sparing demo
 
-reproduce: $(VENV)/ready  ## run the paper's experiments again and judge its claims (half an hour); rewrites docs/reproduction
+reproduce: $(VENV)/ready  ## run the paper's experiments again, with a verdict on each claim (half an hour); rewrites docs/reproduction
 	$(BIN)/python -m research reproduce --out docs/reproduction
 
 bench: $(VENV)/ready  ## measure side by side with peers, NumPy and the machine's limit; rewrites docs/performance
@@ -40,12 +40,12 @@ lint: $(VENV)/ready
 types: $(VENV)/ready
 	$(BIN)/mypy
 
-# One BLAS thread a worker: two workers with two each wait for one another.
+# One BLAS thread a worker: two workers with two each wait for one another. One set of BLAS kernels, so that recorded bits can be compared.
 unit: $(VENV)/ready browser database
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -q
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -n 2 --dist worksteal -q
 
 thorough: $(VENV)/ready browser  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows, compiling anew
-	$(BIN)/pytest -q -m thorough tests
+	OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -q -m thorough tests
 
 browser:  # pages are tested in Debian's Chromium
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
