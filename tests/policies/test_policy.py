@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import sparing
+from sparing.errors import SettingError
 from sparing.policies.policy import GreedyPolicy, sample
 
 LARGEST_DRAW = 1 - 2**-53
@@ -109,3 +111,13 @@ def test_one_seed_gives_one_sequence():
     one, other = (sample(tables, np.random.default_rng(9)) for _ in range(2))
     np.testing.assert_array_equal(one, other)
     assert (one != sample(tables, np.random.default_rng(10))).any()
+
+
+def test_a_policy_without_names_of_its_actions_is_refused():
+    class Nameless:
+        def probabilities(self, contexts):
+            return np.full((len(contexts), 2), 0.5)
+
+    log = sparing.Log.from_arrays(np.ones((3, 1)), [0, 1, 0], [1.0, 0.0, 1.0])
+    with pytest.raises(SettingError, match="without action_names"):
+        sparing.evaluate(log, Nameless(), methods=["dm"])

@@ -455,6 +455,11 @@ def _probability_function(
         if policy.shape != (log.n_rows, log.n_actions):
             raise SettingError(f"policy of shape {policy.shape}; expected {(log.n_rows, log.n_actions)}")
         return policy.__getitem__, list(range(log.n_actions))
+    if not hasattr(policy, "action_names"):
+        raise SettingError(
+            f"a {type(policy).__name__} without action_names; a policy names the actions of its columns, in their order. "
+            "Give it action_names = log.action_names"
+        )
     place = {name: i for i, name in enumerate(log.action_names)}
     unknown = [name for name in policy.action_names if name not in place]
     if unknown:
