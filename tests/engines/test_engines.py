@@ -31,7 +31,7 @@ def test_the_tree_has_one_shape(engine, tmp_path, count):
     found = engine.fold(Named(str(tmp_path)), range(count), bracketed, progress=lambda *at: seen.append(at))
     assert found == shape(count)
     assert seen == [(done, count) for done in range(1, count + 1)]
-    assert engine.map(Named(str(tmp_path)), range(count)) == list(map(str, range(count)))
+    assert list(engine.results(Named(str(tmp_path)), range(count))) == list(map(str, range(count)))
 
 
 @for_each("many", range(1, 40))
@@ -92,7 +92,7 @@ def test_a_client_is_an_engine(client):
     found = engines.engine_of(client)
     assert (found.name, found.workers) == ("dask", 2)
     again = engines.engine_of(client.scheduler.address.replace("tcp", "dask"))
-    assert again.map(abs, [-1, 2]) == [1, 2]
+    assert list(again.results(abs, [-1, 2])) == [1, 2]
     again.client.close()
 
 

@@ -202,7 +202,7 @@ def _limits(
 
     _ = sets.theta, sets.radius  # made once, not by each thread
     step = max(SHORT_ROWS, SHORT_CELLS // contexts.shape[1] ** 2)
-    best, high = zip(*local(threads).map(work, list(Blocks(0, len(contexts), step))), strict=True)
+    best, high = zip(*local(threads).results(work, list(Blocks(0, len(contexts), step))), strict=True)
     return np.concatenate(best), np.concatenate(high)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from sparing.engines.base import Engine, Progress, S, T
+from sparing.engines import Engine, Progress, S, T
 from sparing.errors import EngineError, require
 
 TIMEOUT = "10s"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import stdtrit
 
-from sparing.engines.base import ProgressCounter
+from sparing.engines import ProgressCounter
 from sparing.errors import MissingExtraError, SettingError, SparingError
 from sparing.evaluation.estimators import ESTIMATORS
 from sparing.evaluation.intervals import (

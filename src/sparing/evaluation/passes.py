@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.engines.base import ProgressCounter
+from sparing.engines import ProgressCounter
 from sparing.errors import SettingError, SparingError
 from sparing.evaluation.estimators import ESTIMATORS, EstimatorTerms
 from sparing.evaluation.intervals import (

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from sparing.engines.base import ProgressCounter
+from sparing.engines import ProgressCounter
 from sparing.errors import LogError, SettingError
 from sparing.learning import objectives
 from sparing.learning.automatic import auto, boosted, ipw_logistic, stacked

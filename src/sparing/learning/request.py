@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from sparing.engines.base import ProgressCounter
+from sparing.engines import ProgressCounter
 from sparing.errors import LogError
 from sparing.log import Log, Support
 from sparing.log.rows import Rows, as_rows
