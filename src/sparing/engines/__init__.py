@@ -188,10 +188,6 @@ def local(workers: int | None = None) -> Engine:
     workers : int, optional
         Number of threads, at least 1; by default one per core.
 
-    Returns
-    -------
-    Engine
-
     Examples
     --------
     >>> import sparing
@@ -210,10 +206,6 @@ def dask(where: Any) -> Engine:
     ----------
     where : str or distributed.Client
         The scheduler's address, such as tcp://host:8786, or a client.
-
-    Returns
-    -------
-    Engine
 
     Raises
     ------
@@ -236,10 +228,6 @@ def engine_of(wanted: Any, workers: int | None = None) -> Engine:
         An engine; "local" or None; the address of a Dask scheduler (dask://host:8786); or a Dask client.
     workers : int, optional
         Threads of the local engine; by default one per core.
-
-    Returns
-    -------
-    Engine
 
     Raises
     ------

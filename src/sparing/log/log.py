@@ -112,10 +112,6 @@ class Log:
         feature_names : sequence of d str, optional
             By default x_0, x_1, ….
 
-        Returns
-        -------
-        Log
-
         Raises
         ------
         LogError
@@ -186,10 +182,6 @@ class Log:
             The encoder that made the contexts; by default they are raw numbers.
         first_row : int
             Number of the first row in a longer log, for errors.
-
-        Returns
-        -------
-        Log
         """
         if encoder is not None:
             feature_names = encoder.names
@@ -235,10 +227,6 @@ class Log:
             Labels of the actions, (K,).
         n_features : int
             Number of features, d.
-
-        Returns
-        -------
-        Log
 
         Examples
         --------
@@ -317,10 +305,6 @@ class Log:
         Parameters
         ----------
         rows : slice
-
-        Returns
-        -------
-        Log
         """
         return self._with_rows(rows, self.support.part(rows))
 

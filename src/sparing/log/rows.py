@@ -126,10 +126,6 @@ class Rows(ABC):
             Read propensities and supports.
         features : collection of int, optional
             Indices of the features that are needed; others may be 0. All by default.
-
-        Returns
-        -------
-        Rows
         """
         return self
 
@@ -151,12 +147,7 @@ class Rows(ABC):
         return self.fold(RowSample(self.header, self.n_rows, rows, seed)).log()
 
     def read(self) -> Log:
-        """Read all rows into memory.
-
-        Returns
-        -------
-        Log
-        """
+        """Read all rows into memory."""
         return concatenate_logs(self.header, [block for _, block in self.blocks()])
 
     def summary(self) -> "LogSummary":

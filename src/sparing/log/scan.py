@@ -498,10 +498,6 @@ class Scan(Rows):
             Threads of the local engine; by default one per core.
         progress : callable, optional
             Called with the rows done and all rows during a pass; by default as before.
-
-        Returns
-        -------
-        Scan
         """
         return Scan(self.source, self.layout, engine_of(engine, workers), progress or self.progress)
 

@@ -64,10 +64,6 @@ class Support:
         ----------
         n_rows, n_actions : int
             Numbers of rows and of actions.
-
-        Returns
-        -------
-        Support
         """
         return cls("unknown", n_rows, n_actions)
 
@@ -79,10 +75,6 @@ class Support:
         ----------
         n_rows, n_actions : int
             Numbers of rows and of actions.
-
-        Returns
-        -------
-        Support
         """
         return cls.constant(np.ones(n_actions, dtype=bool), n_rows)
 
@@ -95,10 +87,6 @@ class Support:
         mask : (K,) array of bool
             Whether each action is supported.
         n_rows : int
-
-        Returns
-        -------
-        Support
         """
         table = np.packbits(np.asarray(mask, dtype=bool)[None, :], axis=1)
         return cls("exact", n_rows, len(mask), table, np.zeros(n_rows, dtype=np.int32))
@@ -112,10 +100,6 @@ class Support:
         mask : (n, K) array of bool
             Whether each action is supported in each row; at least one per row.
         kind : {"exact", "estimated"}
-
-        Returns
-        -------
-        Support
 
         Examples
         --------
@@ -136,10 +120,6 @@ class Support:
         distribution : (n, K) array
             Probabilities of all actions; each row sums to 1.
         kind : {"exact", "estimated"}
-
-        Returns
-        -------
-        Support
         """
         builder = SupportBuilder(_width(distribution), kind=kind)
         builder.add_distribution(distribution)
@@ -244,10 +224,6 @@ class Support:
         ----------
         rows : array
             Indices, or a boolean mask (n,).
-
-        Returns
-        -------
-        Support
         """
         rows = np.arange(self.n_rows)[rows]
         return self._with_rows(rows, len(rows))
@@ -258,10 +234,6 @@ class Support:
         Parameters
         ----------
         rows : slice
-
-        Returns
-        -------
-        Support
         """
         return self._with_rows(rows, len(range(*rows.indices(self.n_rows))))
 
@@ -274,12 +246,7 @@ class Support:
         return replace(self, n_rows=count, table=self.table[rows], probabilities=probabilities)
 
     def compact(self) -> "Support":
-        """Drop unused sets if there are more sets than rows.
-
-        Returns
-        -------
-        Support
-        """
+        """Drop unused sets if there are more sets than rows."""
         if self.table is None or self.index is None or len(self.table) <= self.n_rows:
             return self
         used, index = np.unique(self.index, return_inverse=True)
