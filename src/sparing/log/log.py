@@ -123,6 +123,10 @@ class Log:
         >>> sparing.Log.from_arrays([[1.0, 0.2], [1.0, 0.7]], ["a", "b"], [0.0, 1.0])
         Log(2 rows, 2 actions, 2 features, no propensities, support unknown)
         """
+        choices = {"distribution": distribution, "eligible": eligible, "support": support}
+        given = [name for name, value in choices.items() if value is not None]
+        if len(given) > 1:
+            raise LogError(f"got {' and '.join(given)}; give one of them, the other follows from it")
         distinct, codes = labels.encode(_as_list(actions, "actions"))
         sets = None if eligible is None else EligibleSets.of(eligible)
         if action_names is None:
@@ -131,15 +135,22 @@ class Log:
         names = labels.action_names(action_names)
         index = {name: i for i, name in enumerate(names)}
         indices = labels.positions(distinct, codes, index)
-        table = None if distribution is None else _distributions(distribution, len(codes), len(names))
+        logged = None
+        if distribution is not None:
+            table, shape = floats(distribution, "probabilities", copy=None), (len(codes), len(names))
+            if table.shape != shape:
+                raise LogError(f"distribution of shape {table.shape}; expected {shape}, one column an action")
+            support, logged = Support.from_distribution(table), table[np.arange(len(codes)), indices]
+        elif sets is not None:
+            support = sets.support(index)
         return cls.from_indices(
             floats(contexts, "contexts"),
             indices,
             floats(rewards, "rewards"),
             names,
             propensities=None if propensities is None else floats(propensities, "propensities"),
-            logged_probabilities=None if table is None else table[np.arange(len(codes)), indices],
-            support=_support(index, table, sets, support),
+            logged_probabilities=logged,
+            support=support,
             context_ids=context_ids,
             feature_names=feature_names,
         )
@@ -164,18 +175,12 @@ class Log:
 
         Parameters
         ----------
-        contexts : (n, d) array
-        actions : (n,) array of int
-            Indices into `action_names`.
-        rewards : (n,) array
-        action_names : tuple
-            Labels of all K actions.
-        propensities : (n,) array, optional
+        contexts, actions, rewards, action_names, propensities, context_ids
+            As the attributes of a log.
         logged_probabilities : (n,) array, optional
             Probabilities of the logged actions by the full distributions, if the support may be too large to keep them.
         support : Support, optional
             By default unknown.
-        context_ids : (n,) array_like of int or str, optional
         feature_names : sequence of d str, optional
             Names of raw features; ignored with an `encoder`.
         encoder : Encoder, optional
@@ -202,8 +207,8 @@ class Log:
                 f"support of {support.n_rows} rows and {support.n_actions} actions; "
                 f"expected {n} and {len(action_names)}"
             )
-        if logged_probabilities is None:
-            logged_probabilities = _logged_probabilities(support, actions)
+        if logged_probabilities is None and support.kind == "exact" and support.probabilities is not None:
+            logged_probabilities = support.probabilities[support.places(np.arange(n)), actions]
         log = cls(
             contexts,
             actions,
@@ -341,39 +346,10 @@ class Log:
         return card_of(self, "Log", self.n_rows)
 
 
-def _distributions(values: Any, n: int, k: int) -> np.ndarray:
-    table = floats(values, "probabilities", copy=None)
-    if table.shape != (n, k):
-        raise LogError(f"distribution of shape {table.shape}; expected ({n}, {k}), one column an action")
-    return table
-
-
-def _support(
-    index: dict[Hashable, int],
-    distribution: np.ndarray | None,
-    sets: EligibleSets | None,
-    support: Support | None,
-) -> Support | None:
-    choices = {"distribution": distribution, "eligible": sets, "support": support}
-    given = [name for name, value in choices.items() if value is not None]
-    if len(given) > 1:
-        raise LogError(f"got {' and '.join(given)}; give one of them, the other follows from it")
-    if distribution is not None:
-        return Support.from_distribution(distribution)
-    return support if sets is None else sets.support(index)
-
-
 def _check_vector(values: np.ndarray, n: int, what: str, first_row: int) -> None:
     if values.shape != (n,):
         raise LogError(f"{what} values of shape {values.shape} for {n} contexts; expected ({n},)")
     check_numbers(values, what, first_row=first_row)
-
-
-def _logged_probabilities(support: Support, actions: np.ndarray) -> np.ndarray | None:
-    # Probabilities (n,) by the exact distributions, if the support keeps them.
-    if support.kind != "exact" or support.probabilities is None:
-        return None
-    return support.probabilities[support.places(np.arange(support.n_rows)), actions]
 
 
 def _propensities(

@@ -27,18 +27,9 @@ S = TypeVar("S")
 class Rows(ABC):
     """A log that is read block by block.
 
-    Attributes
-    ----------
-    header : Log
-        The log without its rows: names, encoder, items, the kind of support, and which optional columns exist.
-    n_rows : int
-        Number of rows, n.
-    progress : callable or None
-        Called with the rows done and all rows during a pass.
-    threads : int or None
-        Threads that computations on its rows in this process may use; None means one per core.
-    in_memory : bool
-        The blocks are in memory, and a pass over them runs in the caller's thread.
+    `header` is the log without its rows: names, encoder, items, the kind of support, and which optional columns exist.
+    `progress` is called with the rows done and all rows during a pass. Computations on the rows in this process may use
+    `threads`; None means one per core. `in_memory`: a pass runs in the caller's thread.
     """
 
     header: Log
@@ -48,18 +39,7 @@ class Rows(ABC):
     in_memory: bool = False
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
-        """Compute a statistic in one pass over all rows.
-
-        Parameters
-        ----------
-        statistic : sparing.log.passes.Statistic
-            What to compute from blocks; the states of parts are merged.
-
-        Returns
-        -------
-        object
-            The state of the statistic after all rows.
-        """
+        """Compute a statistic in one pass over all rows."""
         chunks = ChunkReducer(statistic, self.partition.chunk)
         for first, block in self.blocks():
             chunks.add(block, first)
@@ -69,14 +49,7 @@ class Rows(ABC):
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Iterate over the rows in order.
-
-        Yields
-        ------
-        first_row : int
-        block : Log
-            The next rows; a block fits in memory.
-        """
+        """The rows in order, in blocks that fit in memory, each with the number of its first row."""
 
     @property
     def partition(self) -> Partition:
@@ -114,19 +87,7 @@ class Rows(ABC):
     def select(
         self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
     ) -> "Rows":
-        """Skip fields that a pass does not need; contexts, actions and rewards are always there.
-
-        Rows that are in memory keep all fields.
-
-        Parameters
-        ----------
-        ids : bool
-            Read the ids of contexts.
-        support : bool
-            Read propensities and supports.
-        features : collection of int, optional
-            Indices of the features that are needed; others may be 0. All by default.
-        """
+        """Skip fields that a pass does not need, as in `Scan.select`; rows that are in memory keep all."""
         return self
 
     def sample(self, rows: int, seed: int = 0) -> Log:

@@ -32,39 +32,19 @@ FeatureSpec = Features | Encoder | str | None
 
 @dataclass(frozen=True, eq=False)
 class TableLayout:
-    """What it takes to make logs of a table's rows, wherever they are read.
-
-    Attributes
-    ----------
-    columns : TableColumns
-        The column of each role.
-    names : tuple
-        Every action's label, (K,).
-    index : dict
-        The index of each label, and of its text if the table holds text.
-    encoder, stored_encoder : Encoder or None
-        What encodes the columns; what encoded them before they were written.
-    feature_names : list of str or None
-        Names of features that are read as they are, unless they are lists.
-    probability_columns : tuple of str
-        One per action, in the order of the actions; empty if the table has none.
-    n_features, n_rows : int
-        Length of a context, d, and number of rows, n.
-    feature_subset : tuple of int or None
-        Indices of the features that are read; None means all.
-    """
+    """What it takes to make logs of a table's rows, wherever they are read."""
 
     columns: TableColumns
     names: tuple[Hashable, ...]
-    index: dict[Hashable, int]
+    index: dict[Hashable, int]  # of each label, and of its text if the table holds text
     encoder: Encoder | None
-    stored_encoder: Encoder | None
-    feature_names: list[str] | None
-    probability_columns: tuple[str, ...]
+    stored_encoder: Encoder | None  # what encoded the columns before they were written
+    feature_names: list[str] | None  # of features that are read as they are, unless they are lists
+    probability_columns: tuple[str, ...]  # in the order of the actions; empty if the table has none
     items: Items | None
     n_features: int
     n_rows: int
-    feature_subset: tuple[int, ...] | None = None
+    feature_subset: tuple[int, ...] | None = None  # indices of the features that are read; None: all
 
     def select(
         self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
@@ -93,8 +73,36 @@ class TableLayout:
 
     def log(self, batch: pa.RecordBatch, first_row: int = 0) -> Log:
         """The log of a batch."""
-        support = self.support(first_row)
-        return self.build(self.batch_arrays(batch, first_row, support), support, first_row)
+        columns, actions = self.columns, self.actions(batch, first_row)
+        parts: dict[str, Any] = {
+            "contexts": self.contexts(batch, first_row),
+            "rewards": _numbers(batch, columns.reward, first_row),
+        }
+        kind: Any = "estimated" if columns.estimated else "exact"
+        support = SupportBuilder(len(self.names), kind=kind, first_row=first_row)
+        if columns.propensity:
+            parts["propensities"] = _numbers(batch, columns.propensity, first_row)
+        if columns.context_id:
+            ids = batch.column(columns.context_id)
+            parts["context_ids"] = arrays.context_ids(ids, columns.context_id, first_row=first_row)
+        if self.probability_columns:
+            table = np.column_stack([_numbers(batch, name, first_row) for name in self.probability_columns])
+            support.add_distribution(table)
+            if not columns.estimated:
+                parts["logged_probabilities"] = table[np.arange(len(table)), actions]
+        elif columns.eligible:
+            column = batch.column(columns.eligible)
+            support.add_sets(*arrays.eligible_sets(column, columns.eligible, self.index, first_row=first_row))
+        log = Log.from_indices(
+            actions=actions,
+            action_names=self.names,
+            support=support.build() if self.probability_columns or columns.eligible else None,
+            feature_names=self.feature_names,
+            encoder=self.encoder or self.stored_encoder,
+            first_row=first_row,
+            **parts,
+        )
+        return log if self.items is None else replace(log, items=self.items)
 
     @property
     def plain(self) -> bool:
@@ -106,14 +114,11 @@ class TableLayout:
 
     def columnar(self, batch: pa.RecordBatch, first_row: int = 0) -> ColumnarBlock:
         """The rows of a batch as columns, if the layout is plain; checked as `log` does."""
-        columns = self.columns
         actions = self.actions(batch, first_row)
         contexts = [
-            arrays.numbers(batch.column(name), name, first_row=first_row) for name in columns.contexts
+            arrays.numbers(batch.column(name), name, first_row=first_row) for name in self.columns.contexts
         ]
-        rewards = arrays.numbers(
-            batch.column(columns.reward), columns.reward, first_row=first_row, feature=False
-        )
+        rewards = _numbers(batch, self.columns.reward, first_row)
         names = self.stored_encoder.names if self.stored_encoder else self.feature_names
         check_features(contexts, names, first_row=first_row)
         check_numbers(rewards, "reward", first_row=first_row)
@@ -123,40 +128,6 @@ class TableLayout:
         """The action indices of a batch, (n,)."""
         name, rows = self.columns.action, np.arange(first_row, first_row + batch.num_rows)
         return arrays.indices(batch.column(name), name, self.index, rows=rows)
-
-    def support(self, first_row: int = 0) -> SupportBuilder:
-        kind: Any = "estimated" if self.columns.estimated else "exact"
-        return SupportBuilder(len(self.names), kind=kind, first_row=first_row)
-
-    def batch_arrays(
-        self, batch: pa.RecordBatch, first_row: int, support: SupportBuilder
-    ) -> dict[str, np.ndarray]:
-        """A batch's arrays by their names in `Log.from_indices`; its support is added to the builder."""
-        columns = self.columns
-
-        def numbers(name: str) -> np.ndarray:
-            return arrays.numbers(batch.column(name), name, first_row=first_row, feature=False)
-
-        actions = self.actions(batch, first_row)
-        parts = {
-            "contexts": self.contexts(batch, first_row),
-            "actions": actions,
-            "rewards": numbers(columns.reward),
-        }
-        if columns.propensity:
-            parts["propensities"] = numbers(columns.propensity)
-        if columns.context_id:
-            ids = batch.column(columns.context_id)
-            parts["context_ids"] = arrays.context_ids(ids, columns.context_id, first_row=first_row)
-        if self.probability_columns:
-            table = np.column_stack([numbers(name) for name in self.probability_columns])
-            support.add_distribution(table)
-            if not columns.estimated:
-                parts["logged_probabilities"] = table[np.arange(len(table)), actions]
-        elif columns.eligible:
-            column = batch.column(columns.eligible)
-            support.add_sets(*arrays.eligible_sets(column, columns.eligible, self.index, first_row=first_row))
-        return parts
 
     def contexts(self, batch: pa.RecordBatch, first_row: int) -> np.ndarray:
         """The contexts (n, d) of a batch."""
@@ -170,17 +141,9 @@ class TableLayout:
             return table
         return arrays.features(batch, self.columns.contexts, first_row=first_row, width=self.n_features)
 
-    def build(self, parts: Mapping[str, np.ndarray], support: SupportBuilder, first_row: int = 0) -> Log:
-        """The log of the arrays of a batch."""
-        log = Log.from_indices(
-            action_names=self.names,
-            support=support.build() if self.probability_columns or self.columns.eligible else None,
-            feature_names=self.feature_names,
-            encoder=self.encoder or self.stored_encoder,
-            first_row=first_row,
-            **parts,
-        )
-        return log if self.items is None else replace(log, items=self.items)
+
+def _numbers(batch: pa.RecordBatch, name: str, first_row: int) -> np.ndarray:
+    return arrays.numbers(batch.column(name), name, first_row=first_row, feature=False)
 
 
 def infer_layout(
@@ -450,7 +413,7 @@ class Scan(Rows):
 
         Parameters
         ----------
-        statistic : Statistic
+        statistic : sparing.log.passes.Statistic
             What to compute of the blocks of rows, and how to merge it.
         """
         make: Any = self.layout.columnar if statistic.by_columns and self.layout.plain else self.layout.log
@@ -473,7 +436,7 @@ class Scan(Rows):
     def select(
         self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
     ) -> "Scan":
-        """Return the scan without the columns that a pass does not need, as `Rows.select`.
+        """Skip columns that a pass does not need; contexts, actions and rewards are always there.
 
         Parameters
         ----------

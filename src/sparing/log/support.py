@@ -136,54 +136,37 @@ class Support:
         Parameters
         ----------
         rows : slice or array of int
-
-        Returns
-        -------
-        slice or array of int
         """
         return rows if self.index is None else self.index[rows]
 
     def mask(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """Return the supported actions of rows as a boolean matrix.
+        """Return the supported actions of rows as a boolean matrix, (m, K).
 
         Parameters
         ----------
         rows : slice or array of int
             By default all rows.
-
-        Returns
-        -------
-        (m, K) array of bool
         """
         bits = self._known_table()[self.places(rows)]
         return np.unpackbits(bits, axis=1, count=self.n_actions).astype(bool)
 
     def distribution(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray | None:
-        """Return the full distributions of rows.
+        """Return the full distributions of rows, (m, K); None if only the sets are known.
 
         Parameters
         ----------
         rows : slice or array of int
             By default all rows.
-
-        Returns
-        -------
-        (m, K) array or None
-            None if only the sets are known.
         """
         return None if self.probabilities is None else self.probabilities[self.places(rows)]
 
     def contains(self, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
-        """Return whether (row, action) pairs are supported.
+        """Return whether (row, action) pairs are supported, (m,).
 
         Parameters
         ----------
         rows, actions : (m,) arrays of int
             Row numbers and action indices.
-
-        Returns
-        -------
-        (m,) array of bool
         """
         table = self._known_table()
         return (table[self.places(rows), actions >> 3] >> (7 - (actions & 7))) & 1 > 0

@@ -53,17 +53,9 @@ MAX_OPENING = 16
 class TableSource(ABC):
     """A table that is read in batches, any number of times; it is picklable.
 
-    Attributes
-    ----------
-    name : str
-        What messages call the table.
-    schema : pyarrow.Schema
-    text : bool
-        Every cell is text, and its role decides what it must parse to.
-    sizes : tuple of int
-        Rows of each part that can be read on its own; empty if rows can only be read from the first on.
-    dictionary_columns : tuple of str
-        Columns of text that are read as dictionary and codes, which is faster, if the file stores them so.
+    `text`: every cell is text, and its role decides what it must parse to. `sizes` are the rows of each part that can be
+    read on its own; empty if rows can only be read from the first on. `dictionary_columns` of text are read as dictionary
+    and codes, which is faster, if the file stores them so.
     """
 
     name: str
@@ -158,15 +150,9 @@ def is_file(source: str) -> bool:
 
 
 def open_table(source: Any, dialect: Dialect = Dialect()) -> TableSource:  # noqa: B008
-    """Open a table.
+    """Open a file; all files of a folder, a pattern or a URI, in the order of their names; or a table in memory.
 
-    Parameters
-    ----------
-    source : path, str, table or mapping
-        A file; all files of a folder, of a pattern (`logs/*.parquet`) or of a URI (`s3://…`), in the order of their names,
-        where folders named `day=2026-01-31` add a column `day`; an Arrow table, a pandas or polars frame, or a mapping of columns.
-    dialect : Dialect
-        How text files are written.
+    Folders named `day=2026-01-31` add a column `day`.
     """
     if not is_path(source):
         table = _arrow_table(source)

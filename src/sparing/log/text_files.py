@@ -134,12 +134,7 @@ def first_line(error: BaseException) -> str:
 class Dialect:
     """The delimiter and the decimal mark of text files.
 
-    Attributes
-    ----------
-    delimiter : str or None
-        What separates cells. None means the one of comma, semicolon and tab that splits the header into most names.
-    decimal : str or None
-        "," if numbers have a decimal comma.
+    Without a delimiter, it is the one of comma, semicolon and tab that splits the header into most names.
     """
 
     delimiter: str | None = None
@@ -227,15 +222,9 @@ def json_line_names(path: Path) -> Iterator[str]:
 def read_json_lines(path: Path) -> "tuple[pa.Table, dict[str, str]]":
     """Read a file with one object per line into memory; fields of nested objects get dotted names.
 
-    `pyarrow.json` is not used: it neither reports repeated keys and mixed types by their line, nor reads whole numbers
-    of more than 64 bits.
-
-    Returns
-    -------
-    table : pyarrow.Table
-        A field that a line does not have is null there.
-    errors : dict of str to str
-        The error of each field that does not make a column; its column is null.
+    A field that a line does not have is null there. Also returned are the errors of fields that do not make a column;
+    their columns are null. `pyarrow.json` is not used: it neither reports repeated keys and mixed types by their line, nor
+    reads whole numbers of more than 64 bits.
     """
     import pyarrow as pa
 

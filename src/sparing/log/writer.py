@@ -73,16 +73,7 @@ class LogStream:
 class WrittenRow:
     """One row of a log.
 
-    Attributes
-    ----------
-    number : int
-        Its row.
-    features : list of (name, value)
-        All features in the first row, so that a reader finds them in their order, then those that are not 0.
-    available : sequence of int
-        Indices of the actions that the row could have taken; all if that is unknown.
-    probabilities : list of float or None
-        Those of `available`; None if only the set is known.
+    The first row has all features, so that a reader finds them in their order; others those that are not 0.
     """
 
     number: int
@@ -90,8 +81,8 @@ class WrittenRow:
     action: int
     reward: float
     propensity: float | None
-    available: Sequence[int]
-    probabilities: list[float] | None
+    available: Sequence[int]  # indices of the actions that the row could have taken; all if that is unknown
+    probabilities: list[float] | None  # of these; None if only the set is known
     context_id: Any
 
 
@@ -197,19 +188,9 @@ def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
 def write(
     log: AnyLog, path: str | os.PathLike[str], *, extra_columns: Mapping[str, Sequence[Any]] | None = None
 ) -> list[str]:
-    """Write a log as Parquet, CSV or Arrow, by the path's ending.
+    """Write a log as Parquet, CSV or Arrow, by the path's ending, and return notes on what CSV does not keep.
 
-    Parameters
-    ----------
-    log : Log or Rows
-    path : path
-    extra_columns : mapping of str to (n,) sequence, optional
-        Columns with other names than the log's; reading ignores them.
-
-    Returns
-    -------
-    list of str
-        Notes on what CSV does not keep.
+    `extra_columns` of n cells have other names than the log's; reading ignores them.
     """
     target = Path(path)
     others = {name: pa.array(values) for name, values in (extra_columns or {}).items()}
