@@ -120,20 +120,16 @@ def _renamed(target: Path, asked: Path) -> Iterator[Path]:
         with _naming(asked):
             with part.open("rb+") as file:
                 os.fsync(file.fileno())  # a rename may reach the disk before the content
-            if before is not None:
-                _hand_on(before, part)
+            if before is not None:  # the new file gets its owner and permissions
+                if sys.platform != "win32":
+                    with contextlib.suppress(PermissionError):
+                        os.chown(part, before.st_uid, before.st_gid)
+                part.chmod(before.st_mode & 0o777)
             part.replace(target)
     finally:
         part.unlink(missing_ok=True)
         if held is not None:
             os.close(held)
-
-
-def _hand_on(before: os.stat_result, part: Path) -> None:
-    if sys.platform != "win32":
-        with contextlib.suppress(PermissionError):
-            os.chown(part, before.st_uid, before.st_gid)
-    part.chmod(before.st_mode & 0o777)
 
 
 def _marked(target: Path) -> str:
@@ -338,31 +334,28 @@ def _packed(array: np.ndarray) -> bytes:
 
 
 def unpacked(content: bytes, name: str) -> np.ndarray:
-    """Return an array from the bytes of its entry; NumPy's reader would allocate before it checks the size."""
+    """Return an array from the bytes of its entry."""
     try:
-        shape, by_columns, dtype, start = _layout(content)
-        flat = np.frombuffer(content, dtype, offset=start) if start < len(content) else np.empty(0, dtype)
-        return _own(flat.reshape(shape, order="F" if by_columns else "C"), copy=True)
+        _check_size(content)
+        return _own(np.lib.format.read_array(io.BytesIO(content), allow_pickle=False))
     except Exception as error:  # the layout is a Python literal; parsing may raise anything
         raise FileError(f"contains no plain array {name}: {error}") from None
 
 
-def _layout(content: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, order, type and start of an array, and check that the bytes match."""
+def _check_size(content: bytes) -> None:
+    # NumPy's reader would allocate before it checks the size.
     buffer = io.BytesIO(content)
     first = np.lib.format.read_magic(buffer) == (1, 0)
     parse = np.lib.format.read_array_header_1_0 if first else np.lib.format.read_array_header_2_0
-    shape, by_columns, dtype = parse(buffer)
-    start = buffer.tell()
-    needed = math.prod(shape) * dtype.itemsize
+    shape, _, dtype = parse(buffer)
+    size = len(content) - buffer.tell()
     plain = dtype.itemsize > 0 and not dtype.hasobject and min(shape, default=0) >= 0
-    if not plain or len(content) - start != needed:
-        raise ValueError(f"{len(content) - start} bytes for {dtype} of shape {shape}")
-    return shape, by_columns, dtype, start
+    if not plain or size != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{size} bytes for {dtype} of shape {shape}")
 
 
-def _own(array: np.ndarray, *, copy: bool = False) -> np.ndarray:
-    return array.astype(array.dtype.newbyteorder("="), order="C", copy=copy)
+def _own(array: np.ndarray) -> np.ndarray:
+    return array.astype(array.dtype.newbyteorder("="), order="C", copy=False)
 
 
 def _checksum(entries: Mapping[str, bytes]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.hashing import GAMMA, fold_word, mix64
-from sparing.log.blocks import Blocks
+from sparing.log.passes import Blocks
 
 if TYPE_CHECKING:
     from sparing.log.log import Log
@@ -102,17 +102,14 @@ def context_groups(contexts: np.ndarray) -> np.ndarray:
     Equal to np.unique(context_keys(contexts), return_inverse=True)[1] for contexts (n, d). Sorting hashes instead of
     long rows takes half of the time.
     """
-    words, hashes = (contexts + 0.0).view(np.uint64), context_hashes(contexts)
-    order = np.argsort(hashes)
-    ordered = hashes[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
-    first, group = order[starts], np.empty(len(order), dtype=np.int64)
-    group[order] = np.repeat(np.arange(len(first)), np.diff(starts, append=len(order)))
+    words = (contexts + 0.0).view(np.uint64)
+    found, group = np.unique(context_hashes(contexts), return_inverse=True)
+    one, place = np.empty((2, len(found)), dtype=np.int64)  # a row of each group, and its rank
+    one[group] = np.arange(len(group))
     for rows in Blocks.of(*words.shape):
-        if (words[rows] != words[first[group[rows]]]).any():  # different contexts with one hash
+        if (words[rows] != words[one[group[rows]]]).any():  # different contexts with one hash
             return np.unique(context_keys(contexts), return_inverse=True)[1].reshape(-1)
-    place = np.empty(len(first), dtype=np.int64)
-    place[_byte_order(words[first])] = np.arange(len(first))
+    place[_byte_order(words[one])] = np.arange(len(one))
     return place[group]
 
 
