@@ -238,7 +238,7 @@ def test_blocks_do_not_change_the_answer(monkeypatch):
     log = simulation.draw_log(world, rows=700, support="region", unsupported=0.3, seed=0)
     methods = [name for name in ESTIMATORS if name != "mlips"]
     whole = evaluate(log, policy, methods=methods)
-    monkeypatch.setattr("sparing.log.blocks.CELLS", 64)
+    monkeypatch.setattr("sparing.log.passes.CELLS", 64)
     pieces = evaluate(log, policy, methods=methods)
     for one, other in zip(whole.estimates, pieces.estimates, strict=True):
         assert one.value == pytest.approx(other.value, rel=1e-12)

@@ -94,8 +94,8 @@ def same(one, other):
 @pytest.fixture
 def small(monkeypatch):
     """Blocks of 256 rows, two of them a leaf."""
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 256)
-    monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", 512)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 256)
+    monkeypatch.setattr("sparing.log.passes.CHUNK_ROWS", 512)
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -127,7 +127,7 @@ def test_rows_held_out_judge_a_scan_too(by, small, tmp_path, monkeypatch):
         given = {"distribution": log.support.distribution(), "action_names": log.action_names}
         log = Log.from_arrays(log.contexts, log.actions, log.rewards, context_ids=ids, **given)
     with monkeypatch.context() as large:
-        large.setattr("sparing.log.blocks.BATCH_ROWS", 2**17)
+        large.setattr("sparing.log.passes.BATCH_ROWS", 2**17)
         policy = sparing.learn(log, "greedy", holdout=0.3)
         whole = sparing.evaluate(log, policy)
     assert policy.trained_on.split.by == by
@@ -190,7 +190,7 @@ def test_blocks_change_no_number_but_by_rounding(kind, band, monkeypatch):
     log, policy = drawn(kind, rows=3000), Leaning()
     once = sparing.evaluate(log, policy, band=band)
     for batch in (256, 1024):
-        monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", batch)
+        monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", batch)
         again = sparing.evaluate(log, policy, band=band)
         assert again.unusable == once.unusable
         assert again.logged_mean == pytest.approx(once.logged_mean)
@@ -316,7 +316,7 @@ def test_what_weights_are_short_of_beyond_chance(monkeypatch):
     """A quarter of the policy is on an action that may be taken in half of the rows, and never is: more than chance explains."""
     log, policy = drawn("eligible"), Leaning(lean=0.0)
     once = sparing.evaluate(log, policy, methods=["ips", "dr"], reward_range=(-20, 20))
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 256)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 256)
     walked = sparing.evaluate(log, policy, methods=["ips", "dr"], reward_range=(-20, 20))
     for method in ("ips", "dr"):
         assert any("beyond chance" in note for note in once[method].notes)
@@ -327,8 +327,8 @@ def test_what_weights_are_short_of_beyond_chance(monkeypatch):
 
 def test_memory_does_not_grow_with_the_blocks(monkeypatch, tmp_path):
     """Forty blocks in a scan take about as much as ten, and far less than their rows at once."""
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 2048)
-    monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", 2048)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 2048)
+    monkeypatch.setattr("sparing.log.passes.CHUNK_ROWS", 2048)
     monkeypatch.setattr(passes, "SAMPLE_ROWS", 256)
     policy = Leaning()
 
@@ -347,7 +347,7 @@ def test_memory_does_not_grow_with_the_blocks(monkeypatch, tmp_path):
     )
     sparing.evaluate(few, policy)  # what is loaded once
     short, long = peak(few), peak(many)
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 2**17)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 2**17)
     assert long < 1.5 * short
     assert long < peak(log) / 4
 
@@ -399,8 +399,8 @@ def ends_of(found):
 @pytest.mark.parametrize("interval", ["normal", "bootstrap", "block-bootstrap"])
 def test_one_more_row_moves_no_interval_far(block, batch, interval, monkeypatch):
     """Around a block's size no end moves by more than 5 % of its interval's width."""
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", batch)
-    monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", batch)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", batch)
+    monkeypatch.setattr("sparing.log.passes.CHUNK_ROWS", batch)
     log = drawn("distribution", rows=block + 1, contexts=block)
     options = {"interval": interval, "reward_range": (-9, 9), "clip": 3}
     before, *after = (

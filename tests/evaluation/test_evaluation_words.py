@@ -87,8 +87,8 @@ def test_a_table_is_no_log(work):
 @pytest.mark.parametrize("walked", [False, True])
 def test_an_action_without_a_row_has_no_value_where_nothing_was_said_of_support(monkeypatch, walked):
     if walked:
-        monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 256)
-        monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", 512)
+        monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 256)
+        monkeypatch.setattr("sparing.log.passes.CHUNK_ROWS", 512)
     log = logged()
     found = evaluate(log, ConstantPolicy(log.action_names, "gold"))
     assert {each.method for each in found.estimates} == {"dm", "mlips"}

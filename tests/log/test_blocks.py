@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from each import for_each
-from sparing.log import blocks
-from sparing.log.blocks import Blocks, Partition
+from sparing.log import passes
+from sparing.log.passes import Blocks, Partition
 from sparing.log.tables import open_table
 
 
@@ -32,13 +32,13 @@ def test_pieces_cover_every_row_once_and_do_not_depend_on_the_split(rows, step, 
 
 
 def test_wide_rows_make_short_pieces(monkeypatch):
-    monkeypatch.setattr(blocks, "CELLS", 12)
+    monkeypatch.setattr(passes, "CELLS", 12)
     assert list(Blocks.of(7, 4)) == [slice(0, 3), slice(3, 6), slice(6, 7)]
     assert Blocks.of(7, 100).step == 1
     assert Blocks.of(7, 0).step == 12
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 5)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 5)
     assert Blocks.of_table(7, 4).step == 5
-    monkeypatch.setattr(blocks, "BATCH_CELLS", 12)
+    monkeypatch.setattr(passes, "BATCH_CELLS", 12)
     assert Blocks.of_table(7, 4).step == 3
 
 
@@ -73,11 +73,11 @@ def test_a_cut_has_leaves_of_whole_blocks_and_runs_that_are_subtrees(rows, actio
     cut = Partition.of(rows, actions, features)
     assert cut.chunk % cut.block == 0
     assert cut.chunk & (cut.chunk - 1) == 0
-    assert cut.block * max(actions, features) <= blocks.BATCH_CELLS or cut.block == blocks.MIN_BLOCK_ROWS
-    assert len(cut.chunks) <= blocks.MAX_CHUNKS
+    assert cut.block * max(actions, features) <= passes.BATCH_CELLS or cut.block == passes.MIN_BLOCK_ROWS
+    assert len(cut.chunks) <= passes.MAX_CHUNKS
     sums = 8 * actions * features**2
     assert (
-        len(cut.chunks) == 1 or (2 + len(cut.chunks).bit_length() - 1) * sums <= blocks.MAX_ACCUMULATOR_BYTES
+        len(cut.chunks) == 1 or (2 + len(cut.chunks).bit_length() - 1) * sums <= passes.MAX_ACCUMULATOR_BYTES
     )
     for least in (1, 10**6):
         runs = cut.tasks(least)

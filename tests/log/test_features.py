@@ -13,7 +13,7 @@ import pytest
 from each import for_each
 from sparing import features, hashed, nystroem, read_log, vector, write_log
 from sparing.errors import DecisionError, FileError, LogError, SettingError
-from sparing.log import blocks
+from sparing.log import passes
 from sparing.log.features import Encoder
 from sparing.log.features.files import read_features, write_features
 from sparing.log.tables import open_table
@@ -257,7 +257,7 @@ def test_pandas_categories_stay_categories():
 def test_how_a_table_is_cut_does_not_matter(monkeypatch, rows_at_a_time):
     table = raw_table()
     whole = fitted(table, kernel=nystroem(8))
-    monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
+    monkeypatch.setattr(passes, "BATCH_ROWS", rows_at_a_time)
     cut = fitted(table, kernel=nystroem(8))
     columns = {name: table[name] for name in whole.by_column}
     assert cut.names == whole.names

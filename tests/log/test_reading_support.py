@@ -7,7 +7,7 @@ import pytest
 from each import for_each
 from reference.tables import MASK, ROWS, SHARES, assert_rows, with_columns, write_csv, write_file
 from sparing.errors import LogError
-from sparing.log import blocks, read_log, tables
+from sparing.log import passes, read_log, tables
 
 
 def test_distributions(tmp_path, ending):
@@ -88,9 +88,9 @@ def test_exact_goes_before_estimated_and_distributions_before_sets():
 @pytest.mark.parametrize("rows_at_a_time", [1, 2, 100])
 @pytest.mark.parametrize("cells", [1, 10**6])
 def test_sets_agree_with_a_plain_loop(monkeypatch, tmp_path, ending, rows_at_a_time, cells):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
+    monkeypatch.setattr(passes, "BATCH_ROWS", rows_at_a_time)
     monkeypatch.setattr(tables, "CSV_BLOCK", 200 * rows_at_a_time)
-    monkeypatch.setattr("sparing.log.blocks.CELLS", cells)
+    monkeypatch.setattr("sparing.log.passes.CELLS", cells)
     rng = np.random.default_rng(0)
     sets = [rng.choice(13, size=rng.integers(1, 9)).tolist() for _ in range(40)]
     rows = {"x_0": [0.0] * 40, "action": [s[0] for s in sets], "reward": [0.0] * 40, "eligible": sets}
@@ -122,7 +122,7 @@ def test_sets_of_every_layout(layout):
 )
 @for_each("rows_at_a_time", [1, 100])
 def test_sets_that_do_not_fit_are_named_with_their_row(monkeypatch, rows_at_a_time, eligible, message):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
+    monkeypatch.setattr(passes, "BATCH_ROWS", rows_at_a_time)
     with pytest.raises(LogError, match=message):
         read_log(with_columns(eligible=eligible), actions=["a", "b"])
 

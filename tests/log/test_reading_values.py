@@ -9,12 +9,12 @@ import pytest
 from each import for_each
 from reference.tables import ROWS, with_columns, write_csv, write_file
 from sparing.errors import LogError
-from sparing.log import blocks, read_log
+from sparing.log import passes, read_log
 
 
 @pytest.mark.parametrize("role", ["x_1", "reward", "propensity"])
 def test_text_in_a_number_column_is_named_with_its_row_and_value(monkeypatch, tmp_path, ending, role):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 2)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 2)
     path = write_file(tmp_path / f"log.{ending}", with_columns(**{role: ["0.5", "1", "tall"]}))
     with pytest.raises(LogError, match=f"{role} at row 2 is 'tall', not a number"):
         read_log(path)
@@ -80,7 +80,7 @@ def test_integers_beyond_53_bits_are_rounded_not_refused():
 def test_missing_values_are_named_with_their_row(
     monkeypatch, tmp_path, ending, role, message, rows_at_a_time
 ):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
+    monkeypatch.setattr(passes, "BATCH_ROWS", rows_at_a_time)
     values = [ROWS[role][0], None, ROWS[role][2]]
     path = write_file(tmp_path / f"log.{ending}", with_columns(**{role: values}))
     with pytest.raises(LogError, match=message):
@@ -100,7 +100,7 @@ def test_a_column_of_nothing():
 
 
 def test_unknown_actions_are_named_with_their_row(monkeypatch, tmp_path, ending):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 2)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 2)
     path = write_file(tmp_path / f"log.{ending}", with_columns(action=["b", "b", "z"], eligible=None))
     with pytest.raises(LogError, match="unknown action 'z' at row 2; known are 'a', 'b'"):
         read_log(path, actions=["a", "b"])

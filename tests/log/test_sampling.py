@@ -8,7 +8,7 @@ import numpy as np
 from sparing.hashing import row_keys
 from sparing.log import Log
 from sparing.log.rows import InMemoryRows
-from sparing.log.sampling import CONTEXT_SAMPLE_SIZE, ContextSample, RowSample, sample_contexts
+from sparing.log.sketches import CONTEXT_SAMPLE_SIZE, ContextSample, RowSample, sample_contexts
 
 
 def test_keys_are_splitmix64():
@@ -36,7 +36,7 @@ def test_the_sample_of_contexts_does_not_depend_on_the_way_it_is_read():
 
 
 def test_one_more_row_exchanges_one_row_at_most(monkeypatch):
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 256)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 256)
     rng = np.random.default_rng(1)
     x, zeros = rng.random((3001, 1)), np.zeros(3001)
     log = Log.from_arrays(x, zeros.astype(int), x[:, 0], action_names=range(2))

@@ -5,8 +5,8 @@ import pytest
 
 import sparing
 from sparing.errors import SettingError
-from sparing.log import Log, blocks
-from sparing.log.sampling import sample_contexts
+from sparing.log import Log, passes
+from sparing.log.sketches import sample_contexts
 from sparing.model.confidence import most_logged
 from sparing.model.linearity import fit_sentence
 from sparing.online.start import SummaryWithFit
@@ -32,8 +32,8 @@ def made(n=3000, seed=0):
 @pytest.fixture
 def short_blocks(monkeypatch):
     """Blocks of 256 rows, leaves of 512: a few thousand rows make a tree."""
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
-    monkeypatch.setattr(blocks, "CHUNK_ROWS", 512)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 256)
+    monkeypatch.setattr(passes, "CHUNK_ROWS", 512)
 
 
 def scanned(log, folder, engine="local", workers=2):

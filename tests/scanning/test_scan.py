@@ -11,7 +11,7 @@ import pytest
 import sparing
 from scanning.tables import raw_table, write
 from sparing.errors import LogError, SettingError
-from sparing.log import blocks, tables
+from sparing.log import passes, tables
 from sparing.log.hashing import group_hashes
 from sparing.log.passes import Statistic, SumOf
 from sparing.log.rows import as_rows
@@ -19,8 +19,8 @@ from sparing.log.rows import as_rows
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 64)
-    monkeypatch.setattr(blocks, "CHUNK_ROWS", 128)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 64)
+    monkeypatch.setattr(passes, "CHUNK_ROWS", 128)
 
 
 def same(one, other):

@@ -64,7 +64,7 @@ def columns_of(path):
 @pytest.mark.parametrize("form", exports.FORMATS)
 def test_every_format_carries_both_probabilities_and_the_extra_columns(shop, tmp_path, monkeypatch, form):
     folder, first, rows = shop
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 7)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 7)
     done = export(folder, NAME, form, tmp_path / f"export{exports.ENDINGS[form]}")
     assert done.rows == len(rows) > 0
     log = sparing.read_log(done.path)

@@ -27,7 +27,7 @@ from sparing.errors import LogError, SettingError
 from sparing.log import Log
 from sparing.log.passes import Combined, Statistic, SumOf
 from sparing.log.rows import AnyLog, InMemoryRows, Rows, as_rows
-from sparing.log.sampling import RowSample
+from sparing.log.sketches import RowSample
 from sparing.model.confidence import Assumptions, ConfidenceEllipsoids, find_elbow, positive
 from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics, Sums

@@ -7,9 +7,8 @@ import numpy as np
 
 from sparing.auditing.segments import Bound, Segment
 from sparing.log import Log, Support
-from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
-from sparing.log.passes import Statistic, add_fields
+from sparing.log.passes import Blocks, Statistic, add_fields
 from sparing.log.rows import RewardSummary
 from sparing.log.sketches import DistinctSketch, Moments, PowerSums, QuantileSketch
 

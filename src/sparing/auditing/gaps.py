@@ -9,7 +9,7 @@ from sparing.auditing.counts import SegmentCounter, SegmentCounts
 from sparing.auditing.segments import Binned, Segment, half_space, searched
 from sparing.engines import local
 from sparing.log import Log
-from sparing.log.blocks import Blocks
+from sparing.log.passes import Blocks
 from sparing.log.rows import InMemoryRows
 from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.report.text import counted, join_names, percent

@@ -8,7 +8,7 @@ from sparing.auditing.segments import Binned, Segment, count_leaves, searched
 from sparing.auditing.text import SURE
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
-from sparing.log.blocks import Blocks
+from sparing.log.passes import Blocks
 from sparing.log.rows import AnyLog
 from sparing.model.crossfitting import PropensityFit, fit_propensities, share_limits
 from sparing.report.text import percent

@@ -33,8 +33,7 @@ from sparing.hashing import row_keys
 from sparing.log import Log
 from sparing.log.passes import Combined, Statistic, SumOf, add_fields
 from sparing.log.rows import InMemoryRows, RewardSummary, Rows
-from sparing.log.sampling import RowSample, SampleState
-from sparing.log.sketches import PowerSums, QuantileSketch
+from sparing.log.sketches import PowerSums, QuantileSketch, RowSample, SampleState
 from sparing.log.support import Support
 from sparing.model.boosting import Boosted, boost
 from sparing.model.confidence import ConfidenceEllipsoids

@@ -5,7 +5,7 @@ The commands' help is generated from it, so nothing heavy is imported here.
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypedDict, TypeVar
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -56,13 +56,3 @@ def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:
         return function
 
     return with_signature
-
-
-def roles_of(names: ColumnKeywords) -> ColumnRoles:
-    """The roles from a function's keywords; raises a TypeError for unknown ones."""
-    roles = [role.name for role in fields(ColumnRoles)]
-    if unknown := sorted(set(names) - set(roles)):
-        raise TypeError(
-            f"unexpected keyword argument {unknown[0]!r}; columns are named by {', '.join(roles)}"
-        )
-    return ColumnRoles(**names)

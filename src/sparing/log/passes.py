@@ -1,29 +1,169 @@
-"""One pass over a log: mergeable statistics, folded over blocks of rows along the tree of `sparing.engines`."""
+"""One pass over a log: its partition into blocks of bounded size, and mergeable statistics that are folded over them.
+
+A pass reads a log block by block. Blocks are added up to chunks, and a tree merges chunks (see `sparing.engines`). The
+partition depends on the number and the width of rows alone: where they are stored, in memory or in files, does not change
+it, so that sums have the same bits everywhere.
+"""
 
 import contextlib
+import itertools
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import islice
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
 from sparing.engines import Engine, Progress, TreeReduce
 from sparing.errors import LogError
-from sparing.log.blocks import Partition
-from sparing.log.tables import TableSource
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparing.log.tables import TableSource
 
 S = TypeVar("S")
 B = TypeVar("B")
 D = TypeVar("D")
+
+# Numbers of a log in memory that are processed at a time.
+CELLS = 2**22
+
+# Rows of a table that are read or written at a time, fewer if a row is wide.
+BATCH_ROWS = 131_072
+
+# Numbers of a table that are read or written at a time.
+BATCH_CELLS = 2**24
+
+# Rows of a block, at least, however wide they are.
+MIN_BLOCK_ROWS = 256
+
+# Rows of a chunk, at least; with many actions, CHUNK_ROWS_PER_ACTION for each.
+CHUNK_ROWS = 2**17
+CHUNK_ROWS_PER_ACTION = 16
+MAX_CHUNKS = 4096
+
+# Bytes of the sums of all chunks that wait to be merged; the sums of one chunk may take more.
+MAX_ACCUMULATOR_BYTES = 2**30
 
 # Tasks per worker, at most: enough that no worker waits long for the last task.
 TASKS_PER_WORKER = 16
 
 # How errors name a row.
 ROW = re.compile(r"\bat row (\d+)\b")
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The rows from `start` to before `stop` in pieces of `step` rows, as slices; len() is the number of pieces.
+
+    Splitting keeps the pieces: sums that are computed per piece, and added in order, stay the same.
+    """
+
+    start: int
+    stop: int
+    step: int
+
+    @classmethod
+    def of(cls, rows: int, width: int) -> "Blocks":
+        """All rows of `width` numbers in memory: at most `CELLS` numbers a piece, and at least one row."""
+        return cls(0, rows, max(1, CELLS // max(1, width)))
+
+    @classmethod
+    def of_table(cls, rows: int, width: int) -> "Blocks":
+        """All rows of a table with `width` numbers each, in the pieces that are read and written."""
+        return cls(0, rows, max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, width))))
+
+    def __len__(self) -> int:
+        return -((self.start - self.stop) // self.step)
+
+    def __iter__(self) -> Iterator[slice]:
+        for start in range(self.start, self.stop, self.step):
+            yield slice(start, min(start + self.step, self.stop))
+
+    def split(self, parts: int) -> list["Blocks"]:
+        """At most `parts` runs of whole pieces, about equally long, in order."""
+        parts = max(1, min(parts, len(self)))
+        ends = [self.start + self.step * (len(self) * part // parts) for part in range(parts)] + [self.stop]
+        return [Blocks(start, stop, self.step) for start, stop in itertools.pairwise(ends)]
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Rows split into chunks, and chunks into blocks; both have a power of two rows, so that blocks fill chunks."""
+
+    rows: int
+    block: int
+    chunk: int
+
+    @classmethod
+    def of(cls, rows: int, actions: int, features: int) -> "Partition":
+        """The partition of a log: a block's widest table fits in memory a few times, and chunks outweigh their sums."""
+        block = block_rows(max(actions, features))
+        state = 8 * actions * features * features
+        chunk = _chunk_rows(block)
+        while chunk < rows and not (
+            chunk >= CHUNK_ROWS_PER_ACTION * actions
+            and rows <= MAX_CHUNKS * chunk
+            and (2 + (rows // chunk).bit_length()) * state <= MAX_ACCUMULATOR_BYTES
+        ):
+            chunk *= 2
+        return cls(rows, block, chunk)
+
+    @classmethod
+    def of_table(cls, rows: int, width: int) -> "Partition":
+        """The partition of a table with `width` raw cells a row."""
+        block = block_rows(width)
+        return cls(rows, block, _chunk_rows(block))
+
+    @property
+    def chunks(self) -> Blocks:
+        return Blocks(0, self.rows, self.chunk)
+
+    def tasks(self, least: int) -> list[Blocks]:
+        """Runs of chunks of at least `least` rows: whole subtrees of the tree of chunks, to be read independently."""
+        run = self.chunk
+        while run < least:
+            run *= 2
+        return [Blocks(part.start, part.stop, self.chunk) for part in Blocks(0, self.rows, run)]
+
+
+def block_rows(width: int) -> int:
+    """Rows of a block if a row has `width` numbers: the largest power of two within both limits."""
+    most = max(min(MIN_BLOCK_ROWS, BATCH_ROWS), min(BATCH_ROWS, BATCH_CELLS // max(1, width)))
+    return 1 << (most.bit_length() - 1)
+
+
+def _chunk_rows(block: int) -> int:
+    while block < CHUNK_ROWS:
+        block *= 2
+    return block
+
+
+def rechunk(
+    batches: "Iterator[pa.RecordBatch]", row: int, start: int, stop: int | None, step: int
+) -> "Iterator[tuple[int, pa.RecordBatch]]":
+    """Split and join batches, of which the first begins with `row`, into batches of `step` rows from `start` on."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    many, first = 0, start
+    for batch in batches:
+        low = max(0, start - row)
+        high = batch.num_rows if stop is None else min(batch.num_rows, stop - row)
+        row += batch.num_rows
+        while low < high:
+            piece = batch.slice(low, min(step - many, high - low))
+            held.append(piece)
+            many, low = many + piece.num_rows, low + piece.num_rows
+            if many == step:
+                yield first, held[0] if len(held) == 1 else pa.concat_batches(held)
+                held, many, first = [], 0, first + step
+        if stop is not None and row >= stop:
+            break
+    if many:
+        yield first, held[0] if len(held) == 1 else pa.concat_batches(held)
 
 
 @dataclass(frozen=True)
@@ -136,7 +276,7 @@ class ChunkReducer(Generic[B, S]):
 class ScanTask:
     """The rows from `start` to before `stop` (None: the end), and a table that has them; it begins with row `first`."""
 
-    source: TableSource
+    source: "TableSource"
     first: int
     start: int
     stop: int | None
@@ -179,20 +319,20 @@ def _add(one: Any, other: Any) -> Any:
 
 
 @contextlib.contextmanager
-def line_numbers_in_errors(source: TableSource) -> Iterator[None]:
+def line_numbers_in_errors(source: "TableSource") -> Iterator[None]:
     """Add the line of a text file to errors about a row."""
     try:
         yield
     except LogError as error:
         found = ROW.search(str(error))
-        line = "" if found is None else next(islice(source.line_names(), int(found[1]), None), "")
+        line = "" if found is None else next(itertools.islice(source.line_names(), int(found[1]), None), "")
         if found is None or not line:
             raise
         raise type(error)(f"{error}. Row {found[1]} is {line}") from None
 
 
 def scan_rows(
-    source: TableSource,
+    source: "TableSource",
     columns: Sequence[str],
     statistic: Statistic[B, S],
     make: Callable[[Any, int], B],
@@ -212,7 +352,7 @@ def scan_rows(
         return engine.fold(work, tasks, statistic.merge, progress=progress)
 
 
-def scan_tasks(source: TableSource, partition: Partition, workers: int) -> list[ScanTask]:
+def scan_tasks(source: "TableSource", partition: Partition, workers: int) -> list[ScanTask]:
     """Tasks of whole chunks, long enough that few parts of a file are read twice."""
     if not source.sizes or not partition.rows:
         return [ScanTask(source, 0, 0, partition.rows or None)]

@@ -10,12 +10,11 @@ import numpy as np
 
 from sparing.engines import Progress
 from sparing.errors import LogError
-from sparing.log.blocks import Blocks, Partition
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.log import Log, card_of
-from sparing.log.passes import ChunkReducer, Statistic, SumOf
-from sparing.log.sampling import RowSample
+from sparing.log.passes import Blocks, ChunkReducer, Partition, Statistic, SumOf
+from sparing.log.sketches import RowSample
 from sparing.log.support import SupportBuilder
 
 if TYPE_CHECKING:

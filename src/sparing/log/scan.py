@@ -1,7 +1,7 @@
 """Tables as logs: their layout, inferred in one pass, and `Scan`, a log whose rows are read when they are needed."""
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
@@ -11,14 +11,21 @@ from sparing.engines import Engine, Progress, engine_of, local
 from sparing.errors import LogError, SettingError
 from sparing.log import arrays, labels
 from sparing.log.arrays import TableColumns
-from sparing.log.blocks import Partition
-from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of, roles_of
+from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.features import Encoder, Features
 from sparing.log.features.fitting import ColumnProfiles, ColumnSpec, identity_batch
 from sparing.log.items import Items, ItemTable
 from sparing.log.labels import DIGITS, shorten, whole_numbers
 from sparing.log.log import Log, check_features, check_numbers
-from sparing.log.passes import ColumnarBlock, Combined, Statistic, SumOf, line_numbers_in_errors, scan_rows
+from sparing.log.passes import (
+    ColumnarBlock,
+    Combined,
+    Partition,
+    Statistic,
+    SumOf,
+    line_numbers_in_errors,
+    scan_rows,
+)
 from sparing.log.rows import Rows
 from sparing.log.support import SupportBuilder
 from sparing.log.tables import TableSource, open_table
@@ -463,6 +470,16 @@ class Scan(Rows):
             Called with the rows done and all rows during a pass; by default as before.
         """
         return Scan(self.source, self.layout, engine_of(engine, workers), progress or self.progress)
+
+
+def roles_of(names: ColumnKeywords) -> ColumnRoles:
+    """The roles from a function's keywords; raises a TypeError for unknown ones."""
+    roles = [role.name for role in fields(ColumnRoles)]
+    if unknown := sorted(set(names) - set(roles)):
+        raise TypeError(
+            f"unexpected keyword argument {unknown[0]!r}; columns are named by {', '.join(roles)}"
+        )
+    return ColumnRoles(**names)
 
 
 @keywords_of(ColumnRoles)

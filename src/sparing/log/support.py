@@ -10,7 +10,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.blocks import Blocks
+from sparing.log.passes import Blocks
 
 Kind = Literal["exact", "estimated", "unknown"]
 

@@ -25,8 +25,8 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels, text_files
-from sparing.log.blocks import Blocks, rechunk
 from sparing.log.labels import WHOLE_NUMBER, shorten
+from sparing.log.passes import Blocks, rechunk
 from sparing.log.text_files import KINDS, Dialect, ending_of, existing, is_path, kind_of, readable_errors
 
 if TYPE_CHECKING:

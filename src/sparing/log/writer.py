@@ -14,10 +14,9 @@ import pyarrow as pa
 from sparing.archive import replacing
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.blocks import Blocks
 from sparing.log.labels import WHOLE_NUMBER, first_repeated, shorten, whole_numbers
 from sparing.log.log import Log
-from sparing.log.passes import SumOf
+from sparing.log.passes import Blocks, SumOf
 from sparing.log.rows import AnyLog, as_rows
 from sparing.log.tables import METADATA, metadata_json
 from sparing.log.text_files import WRITTEN, kind_of

@@ -10,7 +10,7 @@ from scipy.special import expit, logit
 
 from sparing.errors import MissingExtraError, SettingError, require
 from sparing.log import Log
-from sparing.log.blocks import Blocks
+from sparing.log.passes import Blocks
 from sparing.model.crossfitting import Folds, errors_up_to_scale
 
 LEAST_LEAF, MOST_LEAF, SPLITS = 5, 20, 20  # a leaf has at least N_a/SPLITS rows, within these limits

@@ -11,11 +11,10 @@ from scipy import special
 from sparing.errors import SettingError
 from sparing.hashing import GAMMA, mix64, row_keys
 from sparing.log import Log
-from sparing.log.blocks import Blocks
 from sparing.log.hashing import group_hashes
-from sparing.log.passes import Statistic
+from sparing.log.passes import Blocks, Statistic
 from sparing.log.rows import AnyLog, Rows, as_rows
-from sparing.log.sampling import smallest
+from sparing.log.sketches import smallest
 from sparing.log.support import Support
 from sparing.model.statistics import Statistics, Sums, ridge_regression
 from sparing.validation import integer

@@ -18,7 +18,7 @@ from sparing.log.items import Items
 from sparing.log.labels import feature_names
 from sparing.log.passes import ColumnarBlock, Combined, Statistic
 from sparing.log.rows import AnyLog, Rows, as_rows, concatenate_logs
-from sparing.log.sampling import ContextSample
+from sparing.log.sketches import ContextSample
 
 # A log with at least this many context cells is summed by the compiled kernel. NumPy takes 1/6 s for them, the kernel a
 # third of that, but loading the kernel takes about 0.5 s.

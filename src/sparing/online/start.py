@@ -14,7 +14,7 @@ from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.labels import action_names
 from sparing.log.rows import AnyLog, Rows
-from sparing.log.sampling import sample_contexts
+from sparing.log.sketches import sample_contexts
 from sparing.model.confidence import Assumptions
 from sparing.model.linearity import with_kernel
 from sparing.model.prior import (

@@ -11,9 +11,8 @@ import numpy as np
 
 from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
-from sparing.log.blocks import Blocks
 from sparing.log.features.encoder import Encoder
-from sparing.log.passes import SumOf
+from sparing.log.passes import Blocks, SumOf
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.log.support import SUM_TOLERANCE
 from sparing.model.boosting import Trees

@@ -10,8 +10,8 @@ from sparing.auditing.gaps import Gap, find_gaps
 from sparing.auditing.segments import Bound, Segment
 from sparing.auditing.support import estimate_support
 from sparing.errors import LogError, SparingError
-from sparing.log.blocks import Blocks
 from sparing.log.log import Log
+from sparing.log.passes import Blocks
 from sparing.service.experiment import ExperimentState
 from sparing.service.messages import GapRow, Gaps
 from sparing.service.store import Store

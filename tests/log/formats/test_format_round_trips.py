@@ -163,8 +163,8 @@ def test_a_failed_write_leaves_the_old_file(name, draw, tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["vw", "dsjson"])
 def test_more_rows_than_a_batch(name, tmp_path, monkeypatch):
     """Batches of a few rows must fill the same arrays."""
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 7)
-    monkeypatch.setattr("sparing.log.blocks.CELLS", 16)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 7)
+    monkeypatch.setattr("sparing.log.passes.CELLS", 16)
     rng = np.random.default_rng(1)
     table = rng.dirichlet(np.ones(3), size=50)
     log = Log.from_arrays(

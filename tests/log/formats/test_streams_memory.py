@@ -17,9 +17,9 @@ STATUS = Path("/proc/self/status")
 
 CHILD = r"""
 import re, sys
-from sparing.log import blocks, convert
+from sparing.log import passes, convert
 rows, source, *targets = sys.argv[1:]
-blocks.BATCH_ROWS = blocks.LEAF_ROWS = int(rows)
+passes.BATCH_ROWS = passes.LEAF_ROWS = int(rows)
 for target in targets:
     convert(source, target)
 print(re.search(r"VmHWM:\s+(\d+) kB", open("/proc/self/status").read())[1])
@@ -68,7 +68,7 @@ def written(log, path, rows):
 )
 def test_the_peak_does_not_grow_with_the_rows(ending, rows, block, targets, tmp_path, monkeypatch):
     """The longer log's contexts alone have more bytes than the limit by which its peak may be higher."""
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", block)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", block)
     log, peaks = drawn(4 * rows), []
     for many in (rows, 4 * rows):
         source = written(log, tmp_path / f"{many}{ending}", many)

@@ -11,8 +11,8 @@ ROWS, BLOCK = 600, 64
 
 def few(monkeypatch):
     """Several blocks, leaves and batches of few rows."""
-    monkeypatch.setattr("sparing.log.blocks.BATCH_ROWS", 64)
-    monkeypatch.setattr("sparing.log.blocks.CHUNK_ROWS", 64)
+    monkeypatch.setattr("sparing.log.passes.BATCH_ROWS", 64)
+    monkeypatch.setattr("sparing.log.passes.CHUNK_ROWS", 64)
     monkeypatch.setattr("sparing.log.formats.obp.BATCH_ROWS", 50)
     monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 2**14)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from sparing.engines import Engine, local
 from sparing.errors import LogError, SettingError
-from sparing.log.blocks import Partition
 from sparing.log.features import cells
 from sparing.log.features.columns import (
     KINDS,
@@ -30,9 +29,8 @@ from sparing.log.features.encoder import CONSTANT, Encoder
 from sparing.log.features.kernel import SAMPLE, Nystroem, NystroemMap
 from sparing.log.labels import THOUSANDS, WHOLE_NUMBER, has_comma, number, shorten, truncate
 from sparing.log.limits import LARGEST
-from sparing.log.passes import Statistic, scan_rows
-from sparing.log.sampling import ContextSample, SampledContexts
-from sparing.log.sketches import Moments
+from sparing.log.passes import Partition, Statistic, scan_rows
+from sparing.log.sketches import ContextSample, Moments, SampledContexts
 from sparing.log.tables import TableSource
 from sparing.validation import integer
 

@@ -18,7 +18,7 @@ import numpy as np
 from sparing.engines import Progress, engine_of, local
 from sparing.errors import LogError
 from sparing.log import labels, writer
-from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of, roles_of
+from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.features import Encoder
 from sparing.log.formats import interactions, obp, open_bandit, vw_json, vw_text
 from sparing.log.formats.events import raw_columns
@@ -26,7 +26,7 @@ from sparing.log.items import Items, ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.rows import AnyLog, Rows, as_rows
-from sparing.log.scan import FeatureSpec, scan_table
+from sparing.log.scan import FeatureSpec, roles_of, scan_table
 from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, open_text, readable_errors
 
 HEAD_BYTES = 2**16

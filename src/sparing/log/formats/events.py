@@ -16,10 +16,10 @@ import numpy as np
 
 from sparing.engines import Progress
 from sparing.errors import LogError
-from sparing.log.blocks import BATCH_CELLS, block_rows
 from sparing.log.formats.records import Naming, by_label
 from sparing.log.labels import check_action_count, shorten
 from sparing.log.log import CONTRADICTION, Log
+from sparing.log.passes import BATCH_CELLS, block_rows
 from sparing.log.rows import Rows
 from sparing.log.support import SupportBuilder
 

@@ -15,11 +15,11 @@ from sparing.archive import replacing, unpacked
 from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.blocks import Blocks
 from sparing.log.formats.events import rechunk_arrays
 from sparing.log.formats.records import EXACT
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
+from sparing.log.passes import Blocks
 from sparing.log.rows import AnyLog, Rows
 from sparing.log.support import Support, SupportBuilder
 from sparing.log.text_files import first_line, is_path
