@@ -14,7 +14,7 @@ from sparing.auditing.segments import Bound, Segment
 from sparing.engines import base as threads
 from sparing.errors import LogError, SettingError
 from sparing.hashing import fold_word
-from sparing.log import Log, blocks, sketches
+from sparing.log import Log, passes, sketches
 from sparing.log.hashing import context_hashes
 from sparing.log.rows import InMemoryRows
 from sparing.log.sketches import Moments, PowerSums
@@ -27,8 +27,8 @@ looking = import_module("sparing.auditing.audit")  # the package has a function 
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
-    monkeypatch.setattr(blocks, "CHUNK_ROWS", 512)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 256)
+    monkeypatch.setattr(passes, "CHUNK_ROWS", 512)
 
 
 @pytest.fixture

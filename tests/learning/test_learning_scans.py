@@ -6,7 +6,7 @@ import pytest
 import sparing
 from sparing.errors import SettingError
 from sparing.learning.learn import BY_PASSES, METHODS
-from sparing.log import Log, blocks
+from sparing.log import Log, passes
 from sparing.log.rows import FilteredRows, InMemoryRows
 from sparing.model import statistics
 from sparing.model.crossfitting import Folds, errors_up_to_scale
@@ -37,8 +37,8 @@ def made(n=3000, seed=0, *, contexts=None, noise=1.0, ids=False):
 @pytest.fixture
 def short_blocks(monkeypatch):
     """Blocks of 256 rows, leaves of 512: a few thousand rows make a tree."""
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
-    monkeypatch.setattr(blocks, "CHUNK_ROWS", 512)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 256)
+    monkeypatch.setattr(passes, "CHUNK_ROWS", 512)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def logs():
 
 @pytest.mark.parametrize("batch", [256, 131_072])
 def test_the_ridge_is_that_of_plain_arrays(short_blocks, monkeypatch, batch):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
+    monkeypatch.setattr(passes, "BATCH_ROWS", batch)
     found = []
     for seed, log in enumerate(logs()):
         ridge, how = reference(log, seed=seed)
@@ -188,7 +188,7 @@ def test_compiled_sums_teach_the_same_to_rounding(short_blocks, scanned, monkeyp
 
 @pytest.mark.parametrize("batch", [256, 131_072])
 def test_few_contexts_are_held_out_by_place(scanned, monkeypatch, batch):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
+    monkeypatch.setattr(passes, "BATCH_ROWS", batch)
     log = made(contexts=20)
     scan = scanned(log)
     one, other = (sparing.learn(each, "greedy", holdout=0.3) for each in (log, scan))

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparing.errors import LogError
-from sparing.log import Log, blocks, read_log, tables, write_log, writer
+from sparing.log import Log, passes, read_log, tables, write_log, writer
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_notes_of_older_files_are_still_read(log, tmp_path):
 
 def test_wide_logs_are_written_in_batches_of_bounded_size(monkeypatch):
     """The features count, however few the actions."""
-    monkeypatch.setattr(blocks, "BATCH_CELLS", 1000)
+    monkeypatch.setattr(passes, "BATCH_CELLS", 1000)
     log = Log.from_arrays(np.zeros((50, 100)), [0, 1] * 25, np.zeros(50), distribution=np.full((50, 2), 0.5))
     schema = writer._schema(log, text=False)
     assert all(rows.stop - rows.start <= 10 for rows in writer._blocks(log, schema))

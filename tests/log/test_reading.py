@@ -11,7 +11,7 @@ import pytest
 from each import for_each
 from reference.tables import MASK, ROWS, assert_rows, with_columns, write_file
 from sparing.errors import LogError
-from sparing.log import Log, blocks, read_log, write_log
+from sparing.log import Log, passes, read_log, write_log
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_text_of_every_layout(text):
 )
 @for_each("name", ["x", "context", "contexts", "features"])
 def test_contexts_in_one_list_column(monkeypatch, name, made):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 2)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 2)
     values = [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10]]
     rows = {name: made(values), "action": list("ababa"), "reward": [0.0] * 5}
     log = read_log(rows, contexts="features" if name == "features" else None, features="raw")
@@ -99,7 +99,7 @@ def test_list_columns_in_files(tmp_path):
 )
 @pytest.mark.parametrize("rows_at_a_time", [1, 2, 100])
 def test_lists_that_are_no_contexts(monkeypatch, rows_at_a_time, contexts, message):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", rows_at_a_time)
+    monkeypatch.setattr(passes, "BATCH_ROWS", rows_at_a_time)
     if rows_at_a_time < 100 and "length" in message:
         message += "|different lengths"
     with pytest.raises(LogError, match=message):

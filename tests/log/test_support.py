@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sparing.errors import LogError
-from sparing.log import Support, blocks, support
+from sparing.log import Support, passes, support
 from sparing.log.support import SupportBuilder
 
 EXAMPLES = {
@@ -67,7 +67,7 @@ def test_sets_agree_with_a_dense_matrix(storage, seed, rows, actions, distinct, 
     mask = random_mask(rng, rows, actions, distinct=distinct)
     by_mask, by_sets = SupportBuilder(actions), SupportBuilder(actions)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(blocks, "CELLS", cells)
+        patch.setattr(passes, "CELLS", cells)
         for start in range(0, rows, batch):
             part = mask[start : start + batch]
             by_mask.add(part)

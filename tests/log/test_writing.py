@@ -9,7 +9,7 @@ import pytest
 
 from each import for_each
 from sparing.errors import FileError, LogError
-from sparing.log import Log, Support, blocks, read_log, tables, write_log, writer
+from sparing.log import Log, Support, read_log, tables, write_log, writer
 
 LABELS = {
     "str": ["b", "a", 'odd, "one"\nwith é', "", "never"],
@@ -154,7 +154,7 @@ def test_many_features_are_in_the_order_of_their_numbers(tmp_path):
 @pytest.mark.parametrize("limit", ["BATCH_ROWS", "BATCH_CELLS"])
 def test_batches_do_not_matter(monkeypatch, tmp_path, ending, support, limit):
     log = random_log(["a", "b", "c", "d", "e"], support, rows=1000, context_ids=np.arange(1000) // 2)
-    monkeypatch.setattr(blocks, limit, 64)
+    monkeypatch.setattr(passes, limit, 64)
     monkeypatch.setattr(tables, "CSV_BLOCK", 2000)
     path = tmp_path / f"log.{ending}"
     found = round_trip(log, path, actions=log.action_names)

@@ -11,7 +11,7 @@ import sparing
 from each import for_each
 from reference.cases import make_rounds, parameters, run
 from sparing.errors import LogError, SettingError
-from sparing.log import Log, blocks
+from sparing.log import Log, passes
 from sparing.model import statistics, tiles
 from sparing.model.statistics import LogSummary, Statistics
 
@@ -52,8 +52,8 @@ def whole(source, **options):
 @pytest.fixture
 def small_shards(monkeypatch):
     """Cut even small files into leaves, and leaves into blocks."""
-    monkeypatch.setattr(blocks, "CHUNK_ROWS", 100)
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 37)
+    monkeypatch.setattr(passes, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 37)
 
 
 @pytest.fixture
@@ -108,8 +108,8 @@ def test_features_that_are_left_out_are_zero(tmp_path, small_shards, by_columns)
 @for_each("batch", [1, 64, 10_000])
 @pytest.mark.parametrize("group", [7, 100, 10_000])
 def test_equals_the_whole_log(tmp_path, monkeypatch, group, batch, threads):
-    monkeypatch.setattr(blocks, "CHUNK_ROWS", 100)
-    monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
+    monkeypatch.setattr(passes, "CHUNK_ROWS", 100)
+    monkeypatch.setattr(passes, "BATCH_ROWS", batch)
     path = write(exact_table(0, 450), tmp_path / "log.parquet", group)
     assert_same(sparing.scan(path, workers=threads).summary(), whole(path))
 
@@ -304,7 +304,7 @@ def test_other_formats_are_summarised_as_they_are_read(tmp_path):
 
 def test_memory_does_not_grow_with_the_file(tmp_path, monkeypatch):
     """What Arrow holds while a file is read is about the same for four times the rows."""
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 4096)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 4096)
     monkeypatch.setattr(statistics, "COMPILED_CELLS", 0)
     held = []
 

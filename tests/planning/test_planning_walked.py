@@ -5,7 +5,7 @@ import pytest
 
 import sparing
 from sparing.errors import SettingError
-from sparing.log import Log, blocks
+from sparing.log import Log, passes
 from sparing.planning import plan as planning
 from sparing.planning.plan import plan
 
@@ -33,15 +33,15 @@ def same(one, other):
 @pytest.mark.parametrize("most", [1000, 20_000])
 def test_a_plan_of_a_scan_is_that_of_memory(tmp_path, monkeypatch, rows, most):
     """Of one block and of several, with all contexts and with a part of them."""
-    monkeypatch.setattr(blocks, "BATCH_ROWS", rows)
-    monkeypatch.setattr(blocks, "CHUNK_ROWS", rows)
+    monkeypatch.setattr(passes, "BATCH_ROWS", rows)
+    monkeypatch.setattr(passes, "CHUNK_ROWS", rows)
     monkeypatch.setattr(planning, "MOST_CONTEXTS", most)
     log, how = made(), {"horizon": 60, "worlds": 20, "workers": 1, "seed": 5}
     same(plan(log, **how), plan(scanned(log, tmp_path, workers=2), **how))
 
 
 def test_contexts_of_several_blocks_are_rows_of_the_log(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 256)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 256)
     monkeypatch.setattr(planning, "MOST_CONTEXTS", 400)
     log = made()
     one, other = (planning._pool(each, 7) for each in (log, scanned(log, tmp_path)))

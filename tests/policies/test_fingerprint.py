@@ -9,7 +9,7 @@ import pytest
 import sparing
 from sparing import archive
 from sparing.errors import FileError, SettingError
-from sparing.log import Log, blocks
+from sparing.log import Log, passes
 from sparing.log.rows import InMemoryRows
 from sparing.policies import files
 from sparing.policies import fingerprint as module
@@ -141,7 +141,7 @@ def few_contexts(n=3000):
 @pytest.mark.parametrize("batch", [131_072, 256])
 def test_a_split_by_place_checks_the_order_of_the_rows(batch, tmp_path, monkeypatch):
     """Also where the rows that trade places are not in the sketch, and in a file."""
-    monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
+    monkeypatch.setattr(passes, "BATCH_ROWS", batch)
     log = few_contexts()
     sparing.save_policy(sparing.learn(log, "greedy", holdout=0.3, seed=4), tmp_path / "p.sparing")
     policy = sparing.load_policy(tmp_path / "p.sparing")
@@ -250,7 +250,7 @@ def test_an_overlap_is_counted_block_by_block(monkeypatch):
     )
     taught, few = TrainingFingerprint.of(log), TrainingFingerprint.of(discrete())
     for rows in (131_072, 256):
-        monkeypatch.setattr(blocks, "BATCH_ROWS", rows)
+        monkeypatch.setattr(passes, "BATCH_ROWS", rows)
         found = [taught.overlap(each) for each in (log, other, half)]
         assert found == ["some", "none", "some"]
         assert [few.overlap(each) for each in (discrete(), discrete(5000, 1))] == ["some", "unclear"]

@@ -5,7 +5,7 @@ import pytest
 
 import other_formats
 from sparing.errors import LogError
-from sparing.log import Log, blocks
+from sparing.log import Log, passes
 from sparing.log.formats import FORMATS, OTHERS
 from sparing.log.formats.events import Event, EventReader
 
@@ -48,7 +48,7 @@ def drawn(rng, count, *, distributions):
 @pytest.mark.parametrize("distributions", [True, False])
 def test_what_turns_up_late_is_in_every_row(batch, distributions, monkeypatch):
     """The log is that of full tables, however few rows are collected at a time."""
-    monkeypatch.setattr(blocks, "BATCH_ROWS", batch)
+    monkeypatch.setattr(passes, "BATCH_ROWS", batch)
     given = list(drawn(np.random.default_rng(batch), 60, distributions=distributions))
     log, _ = Listed(given).read()
     assert list(log.feature_names) == list(dict.fromkeys(name for each in given for name in each.features))
@@ -73,7 +73,7 @@ def test_what_turns_up_late_is_in_every_row(batch, distributions, monkeypatch):
 
 def test_distributions_that_some_events_lack_are_kept_as_sets(monkeypatch):
     """Whichever part the first event without one falls in."""
-    monkeypatch.setattr(blocks, "BATCH_ROWS", 5)
+    monkeypatch.setattr(passes, "BATCH_ROWS", 5)
     given = list(drawn(np.random.default_rng(0), 20, distributions=True))
     given[12].probabilities = None
     log, notes = Listed(given).read()
