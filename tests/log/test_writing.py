@@ -9,7 +9,7 @@ import pytest
 
 from each import for_each
 from sparing.errors import FileError, LogError
-from sparing.log import Log, Support, read_log, tables, write_log, writer
+from sparing.log import Log, Support, passes, read_log, tables, write_log, writer
 
 LABELS = {
     "str": ["b", "a", 'odd, "one"\nwith é', "", "never"],

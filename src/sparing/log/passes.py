@@ -56,10 +56,7 @@ ROW = re.compile(r"\bat row (\d+)\b")
 
 @dataclass(frozen=True)
 class Blocks:
-    """The rows from `start` to before `stop` in pieces of `step` rows, as slices; len() is the number of pieces.
-
-    Splitting keeps the pieces: sums that are computed per piece, and added in order, stay the same.
-    """
+    """The rows from `start` to before `stop` in pieces of `step` rows, as slices."""
 
     start: int
     stop: int
@@ -75,18 +72,9 @@ class Blocks:
         """All rows of a table with `width` numbers each, in the pieces that are read and written."""
         return cls(0, rows, max(1, min(BATCH_ROWS, BATCH_CELLS // max(1, width))))
 
-    def __len__(self) -> int:
-        return -((self.start - self.stop) // self.step)
-
     def __iter__(self) -> Iterator[slice]:
         for start in range(self.start, self.stop, self.step):
             yield slice(start, min(start + self.step, self.stop))
-
-    def split(self, parts: int) -> list["Blocks"]:
-        """At most `parts` runs of whole pieces, about equally long, in order."""
-        parts = max(1, min(parts, len(self)))
-        ends = [self.start + self.step * (len(self) * part // parts) for part in range(parts)] + [self.stop]
-        return [Blocks(start, stop, self.step) for start, stop in itertools.pairwise(ends)]
 
 
 @dataclass(frozen=True)
@@ -117,16 +105,12 @@ class Partition:
         block = block_rows(width)
         return cls(rows, block, _chunk_rows(block))
 
-    @property
-    def chunks(self) -> Blocks:
-        return Blocks(0, self.rows, self.chunk)
-
-    def tasks(self, least: int) -> list[Blocks]:
+    def tasks(self, least: int) -> list[slice]:
         """Runs of chunks of at least `least` rows: whole subtrees of the tree of chunks, to be read independently."""
         run = self.chunk
         while run < least:
             run *= 2
-        return [Blocks(part.start, part.stop, self.chunk) for part in Blocks(0, self.rows, run)]
+        return list(Blocks(0, self.rows, run))
 
 
 def block_rows(width: int) -> int:
@@ -358,5 +342,6 @@ def scan_tasks(source: "TableSource", partition: Partition, workers: int) -> lis
         return [ScanTask(source, 0, 0, partition.rows or None)]
     largest = max(source.sizes)
     least = max(partition.rows // (TASKS_PER_WORKER * workers), largest if largest > partition.chunk else 0)
-    runs = ((run.start, run.stop) for run in partition.tasks(least))
-    return [ScanTask(*source.part(start, stop), start, stop) for start, stop in runs]
+    return [
+        ScanTask(*source.part(run.start, run.stop), run.start, run.stop) for run in partition.tasks(least)
+    ]
