@@ -1,7 +1,7 @@
 """Features of the actions: a table with one row per item, matched to the log's actions by label."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,7 +68,10 @@ class ItemTable:
             plain = labels.normalize_label(cell)
             found.append(by_text.get(labels.label_text(plain), plain))
         if self.source.text and all(isinstance(name, int) for name in known):
-            found = [label if label in by_text.values() else _whole(label) for label in found]
+            known_labels = set(known)
+            found = [
+                label if label in known_labels else labels.whole_numbers([str(label)])[0] for label in found
+            ]
         twice = labels.first_repeated(found)
         if twice is not None:
             raise LogError(f"the item {shorten(twice)} is in two rows of the items; keep one of them")
@@ -84,20 +87,13 @@ class ItemTable:
                 f"{len(absent)} of {len(names)} actions have no row in {self.source.name}: {shown}. Add them, or leave "
                 "items out"
             )
-        encoder = self._encoder()
+        encoder = self.wanted
+        if isinstance(encoder, Features):
+            free = [name for name in self.source.schema.names if name != self.column]
+            plan = replace(encoder, constant=False)
+            encoder = plan.fit(self.source, plan.columns(free))
         columns = [column.column for column in encoder.columns]
         parts = [encoder.encode_batch(batch, first_row=row) for row, batch in self.source.blocks(columns)]
         rows = np.concatenate(parts)[[place[name] for name in names]]
         rows.setflags(write=False)
         return Items(encoder, rows)
-
-    def _encoder(self) -> Encoder:
-        if isinstance(self.wanted, Encoder):
-            return self.wanted
-        free = [name for name in self.source.schema.names if name != self.column]
-        plan = Features(self.wanted.specs, self.wanted.others, self.wanted.kernel, constant=False)
-        return plan.fit(self.source, plan.columns(free))
-
-
-def _whole(label: Hashable) -> Hashable:
-    return labels.whole_numbers([str(label)])[0]

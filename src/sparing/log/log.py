@@ -219,7 +219,13 @@ class Log:
             labels.identifiers(context_ids, n),
             encoder or Encoder.raw(labels.feature_names(feature_names, d)),
         )
-        log._check_support(first_row)
+        if support.known and n:
+            outside = np.flatnonzero(~support.contains(np.arange(n), actions))
+            if len(outside):
+                raise LogError(
+                    f"action {shorten(action_names[actions[outside[0]]])} was logged at row {first_row + outside[0]} but is "
+                    f"outside that row's support; {len(outside)} rows in all. Correct the eligible sets or the distribution"
+                )
         return log
 
     @classmethod
@@ -323,17 +329,6 @@ class Log:
             support=support,
             context_ids=None if self.context_ids is None else self.context_ids[rows],
         )
-
-    def _check_support(self, first_row: int) -> None:
-        if not self.support.known or not self.n_rows:
-            return
-        outside = np.flatnonzero(~self.support.contains(np.arange(self.n_rows), self.actions))
-        if len(outside):
-            name = shorten(self.action_names[self.actions[outside[0]]])
-            raise LogError(
-                f"action {name} was logged at row {first_row + outside[0]} but is outside that row's support; {len(outside)} "
-                "rows in all. Correct the eligible sets or the distribution"
-            )
 
     def __repr__(self) -> str:
         propensities = "no propensities" if self.propensities is None else "propensities"

@@ -33,6 +33,8 @@ from sparing.log.text_files import Dialect
 
 S = TypeVar("S")
 
+ONE_A_DECISION = "expected a row for each decision (in Python, a log without rows is Log.empty(...))"
+
 FeatureSpec = Features | Encoder | str | None
 """What a table's columns become: `auto`, `raw`, as `sparing.features(...)` specifies, or as an encoder does."""
 
@@ -183,13 +185,16 @@ def infer_layout(
         if names is None:
             names = _seen_names(source, seen)
     if not rows:
-        raise empty_table_error(source)
+        raise LogError(f"{source.name} has no rows; {ONE_A_DECISION}")
     assert names is not None
+    index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
+    if source.text or source.stored_metadata:
+        index.update(labels.labels_by_text(names).items())
     named = _feature_names(source, found) if fixed is None else list(fixed.names)
     return TableLayout(
         columns=found,
         names=names,
-        index=_label_index(source, names),
+        index=index,
         encoder=fixed,
         stored_encoder=_stored_encoder(source, found) if fixed is None else None,
         feature_names=named if fixed is None else None,
@@ -201,12 +206,11 @@ def infer_layout(
 
 
 def _list_length(source: TableSource, columns: TableColumns) -> int:
-    for _, batch in source.blocks(columns.contexts, stop=1):
-        rows = arrays.features(batch.slice(0, 1), columns.contexts, first_row=0)
-        if not rows.shape[1]:
-            raise LogError(f"{columns.contexts[0]} at row 0 is an empty list; expected a feature or more")
-        return int(rows.shape[1])
-    raise empty_table_error(source)
+    _, first = next(source.blocks(columns.contexts, stop=1))
+    length = arrays.features(first, columns.contexts, first_row=0).shape[1]
+    if not length:
+        raise LogError(f"{columns.contexts[0]} at row 0 is an empty list; expected a feature or more")
+    return int(length)
 
 
 @dataclass(frozen=True)
@@ -284,17 +288,8 @@ def _known_names(
 
 def _seen_names(source: TableSource, seen: set[Hashable]) -> tuple[Hashable, ...]:
     if not seen:
-        raise LogError(
-            f"{source.name} has no rows with an action; expected a row for each decision (in Python, a log without rows is Log.empty(...))"
-        )
+        raise LogError(f"{source.name} has no rows with an action; {ONE_A_DECISION}")
     return labels.in_order(whole_numbers(map(labels.label_text, seen)) if source.text else seen)
-
-
-def _label_index(source: TableSource, names: Sequence[Hashable]) -> dict[Hashable, int]:
-    index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
-    if source.text or source.stored_metadata:
-        index.update(labels.labels_by_text(names).items())
-    return index
 
 
 def _feature_names(source: TableSource, columns: TableColumns) -> list[str] | None:
@@ -360,13 +355,6 @@ def _probability_columns(columns: TableColumns, names: tuple[Hashable, ...]) -> 
             f"Expected one column {columns.prefix}<action> for each"
         )
     return tuple(name for name in found if name is not None)
-
-
-def empty_table_error(source: TableSource) -> LogError:
-    """The error for a table without rows."""
-    return LogError(
-        f"{source.name} has no rows; expected a row for each decision (in Python, a log without rows is Log.empty(...))"
-    )
 
 
 def _column_of_action(name: Hashable, by_text: Mapping[str, str]) -> str | None:

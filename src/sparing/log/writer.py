@@ -278,17 +278,14 @@ def _label_type(names: tuple[Hashable, ...], *, text: bool) -> pa.DataType:
     return pa.string()
 
 
-def _blocks(log: Log, schema: pa.Schema) -> Blocks:
-    return Blocks.of_table(log.n_rows, max(len(schema), log.n_actions if log.support.known else 0))
-
-
 def _batches(stream: LogStream, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     log = stream.header
     label = schema.field("action").type
     texts = map(labels.label_text, log.action_names)
+    width = max(len(schema), log.n_actions if log.support.known else 0)
     dictionary = pa.array(log.action_names if label == pa.int64() else texts, type=label)
     for _, block in stream.blocks():
-        for rows in _blocks(block, schema):
+        for rows in Blocks.of_table(block.n_rows, width):
             yield _batch(block, schema, rows, dictionary)
 
 
