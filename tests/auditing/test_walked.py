@@ -8,10 +8,10 @@ from scipy import stats
 
 import sparing
 from scanning.tables import write
+from sparing import engines
 from sparing.auditing import gaps
 from sparing.auditing.counts import SegmentCounter, column_sums
 from sparing.auditing.segments import Bound, Segment
-from sparing.engines import base as threads
 from sparing.errors import LogError, SettingError
 from sparing.hashing import fold_word
 from sparing.log import Log, passes, sketches
@@ -288,13 +288,13 @@ def test_an_audit_takes_no_more_threads_than_the_log_was_given(workers, tmp_path
     """Of the search for gaps too, which goes on here whatever the engine."""
     started = []
 
-    class Pool(threads.ThreadPoolExecutor):
+    class Pool(engines.ThreadPoolExecutor):
         def __init__(self, size, **named):
             started.append(size)
             super().__init__(size, **named)
 
-    monkeypatch.setattr(threads, "ThreadPoolExecutor", Pool)
-    monkeypatch.setattr(threads, "cores", lambda: 7)
+    monkeypatch.setattr(engines, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(7), raising=False)
     monkeypatch.setattr(gaps, "SHORT_CELLS", 0)
     log = drawn("nothing")
     expected = sparing.audit(log)
