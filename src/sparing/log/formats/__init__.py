@@ -15,18 +15,18 @@ from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 
-from sparing.engines import Progress, engine_of, local
+from sparing.engines import Engine, Progress, engine_of, local
 from sparing.errors import LogError
 from sparing.log import labels, writer
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of, roles_of
 from sparing.log.features import Encoder
 from sparing.log.formats import interactions, obp, open_bandit, vw_json, vw_text
 from sparing.log.formats.events import raw_columns
-from sparing.log.items import Items, ItemTable
+from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.rows import AnyLog, Rows, as_rows
-from sparing.log.scan import FeatureSpec, scan_table
+from sparing.log.scan import FeatureSpec, Scan, scan_table
 from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, open_text, readable_errors
 
 HEAD_BYTES = 2**16
@@ -132,25 +132,18 @@ def _is_step(item: Any) -> bool:
     return isinstance(item, list | tuple) and len(item) == 4
 
 
+PASSED = ("progress", "keep", "engine", "workers", "items", "item_features")
+"""Keywords of `Format.scan` that are no options of a file."""
+
+
 @dataclass(frozen=True)
 class Format:
     """A way to store logs.
 
-    Attributes
-    ----------
-    name, title : str
-    scan : callable
-        `scan(source, progress=..., **options)` returns the rows and what was assumed.
-    endings : tuple of str
-        Endings of files that may have this format.
-    ending : str
-        The ending that only this format has.
-    sniff, accepts : callable
-        Whether the first bytes of a file, or an object in memory, have this format.
-    writer : callable or None
-        `writer(log, path)` returns what could not be written; None if the format is only read.
-    sparse : str or None
-        How features that a file does not name are found among those of another; see `Encoder.aligned`.
+    `scan(source, progress=..., **options)` returns the rows and what was assumed; `writer(log, path)` what could not be
+    written, and is None if the format is only read. Files of this format may have one of `endings`, and no others have
+    `ending`. `sniff` and `accepts` test the first bytes of a file, and an object in memory. `sparse` says how features
+    that a file does not name are found among those of another; see `Encoder.aligned`.
     """
 
     name: str
@@ -165,26 +158,21 @@ class Format:
 
     @property
     def options(self) -> list[str]:
-        return [
-            name
-            for name in list(inspect.signature(self.scan).parameters)[1:]
-            if name not in ("progress", "keep")
-        ]
+        return [name for name in list(inspect.signature(self.scan).parameters)[1:] if name not in PASSED]
 
-    def open(
-        self, source: Any, progress: Progress | None, options: Mapping[str, Any], *, keep: bool = False
-    ) -> tuple[Rows, list[str]]:
+    def open(self, source: Any, options: Mapping[str, Any], **passed: Any) -> tuple[Rows, list[str]]:
         """Return the rows and what was assumed; refuse options that the format does not have."""
         for name in options:
             if name not in self.options:
                 raise LogError(
                     f"an option does not fit {self.name}: it has no {name!r}; known are {', '.join(self.options)}"
                 )
-        kept = {"keep": keep} if "keep" in inspect.signature(self.scan).parameters else {}
-        return self.scan(source, progress=progress, **kept, **options)
+        known = inspect.signature(self.scan).parameters
+        own = {name: value for name, value in passed.items() if name in known}
+        return self.scan(source, **own, **options)
 
     def read(self, source: Any, **options: Any) -> tuple[Log, list[str]]:
-        rows, notes = self.open(source, None, options, keep=True)
+        rows, notes = self.open(source, options, keep=True)
         return rows.read(), notes
 
     def write(self, log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
@@ -219,19 +207,9 @@ def _aligned(log: Log, encoder: Encoder, sparse: str | None = None) -> Log:
     return replace(log, contexts=encoder.aligned(log.encoder, log.contexts, sparse=sparse), encoder=encoder)
 
 
-@keywords_of(ColumnRoles)
-def _scan_table(
-    source: Any,
-    *,
-    actions: Sequence[Hashable] | None = None,
-    features: FeatureSpec = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    progress: Progress | None = None,
-    **columns: Unpack[ColumnKeywords],
-) -> tuple[Rows, list[str]]:
-    given: Any = {"actions": actions, "features": features, "delimiter": delimiter, "decimal": decimal}
-    rows = scan_table(source, **given, engine=local(1), progress=progress, **columns)
+@keywords_of(scan_table)
+def _scan_table(source: Any, **options: Any) -> tuple[Rows, list[str]]:
+    rows, features = scan_table(source, **options), options.get("features")
     encoder = rows.layout.encoder
     notes = [] if encoder is None else [f"Features: {encoder.described()}."]
     if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
@@ -298,25 +276,9 @@ OTHERS = (
 TABLE = Format("table", "a table", _scan_table, tuple(KINDS), writer=writer.write)
 FORMATS = {each.name: each for each in (*OTHERS, TABLE)}
 
-ROLES = {role.name: role.default for role in fields(ColumnRoles)}
-KEYWORDS = {*ROLES, *(option for each in FORMATS.values() for option in each.options)}
-"""Options that some format has."""
 
-
-class FormatOptions(ColumnKeywords, total=False):
-    """The columns of a table, and the options of other tools' formats."""
-
-    position: int | None
-    affinities: bool
-    max_categories: int
-    max_features: int
-    action_id: str | None
-    ignore: Iterable[str]
-    pdrop: str
-
-
-class ReadOptions(FormatOptions, total=False):
-    """The keywords of `read_log`, without `notes`."""
+class ReadOptions(ColumnKeywords, total=False):
+    """The keywords of `read_log`, without `notes`: columns of a table, and options of all formats."""
 
     actions: Sequence[Hashable] | None
     format: str | None
@@ -325,6 +287,13 @@ class ReadOptions(FormatOptions, total=False):
     item_features: FeatureSpec
     delimiter: str | None
     decimal: str | None
+    position: int | None
+    affinities: bool
+    max_categories: int
+    max_features: int
+    action_id: str | None
+    ignore: Iterable[str]
+    pdrop: str
 
 
 def detect(source: Any) -> Format:
@@ -343,8 +312,10 @@ def detect(source: Any) -> Format:
     return next((each for each in likely if each.sniff(head)), claimed)
 
 
-def format_for_path(path: str | os.PathLike[str]) -> Format:
-    """Return the format in which a path's ending asks a log to be written."""
+def format_for_path(path: str | os.PathLike[str], format: str | None = None) -> Format:
+    """Return the format of this name, or else the one in which the path's ending asks a log to be written."""
+    if format:
+        return named(format)
     own = {**dict.fromkeys(WRITTEN, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
     ending = Path(path).suffix.lower()
     if ending in own:
@@ -364,53 +335,55 @@ def named(name: str) -> Format:
 
 def open_log(
     source: Any,
-    *,
-    format: str | None = None,
-    actions: Sequence[Hashable] | None = None,
-    features: Any = None,
-    items: Any = None,
-    item_features: FeatureSpec = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
     keep: bool = False,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    format: str | None = None,
+    features: FeatureSpec | Sequence[str] = None,
+    items: Any = None,
+    item_features: FeatureSpec = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
     **options: Any,
 ) -> tuple[Rows, list[str]]:
-    """Open a log in any format, and return its rows and what was assumed.
+    """Open a log in any format, and return its rows and what was assumed; `read_log` documents the keywords.
 
     Rows are read in blocks, in memory that does not grow with their number; but with `features="auto"` or
-    `sparing.features(...)` another tool's log is read into memory. `features` may also be a list of the names of
-    features that another tool's file has. `keep` keeps the events of another tool's log in memory for the next pass. The
-    other parameters are those of `read_log`.
+    `sparing.features(...)` another tool's log is read into memory. `keep` keeps the events of another tool's log in
+    memory for the next pass.
     """
     found = named(format) if format else detect(source)
-    rows, notes = _open(found, source, actions, features, progress, options, keep=keep)
+    options |= {"delimiter": delimiter, "decimal": decimal}
+    passed = {"engine": engine or local(1), "progress": progress, "keep": keep}
+    if found is TABLE:
+        given = {"actions": actions, "features": features, **options}
+        return found.open(source, given, items=items, item_features=item_features, **passed)
+    rows, notes = _open_other(found, source, actions, features, options, passed)
     if items is None:
         return rows, notes
     about = ItemTable(items, options.get("action", "action"), item_features)
     new = [label for label in about.labels(rows.action_names) if label not in set(rows.action_names)]
     if new and actions is None:
         everyone = [*rows.action_names, *labels.in_order(new)]
-        rows, _ = _open(found, source, everyone, rows.encoder, progress, options, keep=keep)
-    return _MappedRows(rows, partial(_with_items, items=about.items(rows.action_names))), notes
+        rows, _ = _open_other(found, source, everyone, rows.encoder, options, passed)
+    return _MappedRows(rows, partial(replace, items=about.items(rows.action_names))), notes
 
 
-def _open(
+def _open_other(
     found: Format,
     source: Any,
     actions: Sequence[Hashable] | None,
     features: Any,
-    progress: Progress | None,
     options: Mapping[str, Any],
-    *,
-    keep: bool,
+    passed: Mapping[str, Any],
 ) -> tuple[Rows, list[str]]:
-    given = {} if actions is None else {"actions": actions}
-    if found is TABLE:
-        return found.open(source, progress, {**given, "features": features, **options})
     names, wanted = _feature_option(features)
+    given = _own_options(found, options) | ({} if actions is None else {"actions": actions})
     given |= {} if names is None else {"features": names}
     raw = wanted if isinstance(wanted, Encoder) and wanted.is_raw else None
-    keep = keep or wanted is not raw
-    rows, notes = found.open(source, progress, {**given, **_own_options(found, options)}, keep=keep)
+    rows, notes = found.open(source, given, **{**passed, "keep": passed["keep"] or wanted is not raw})
     if wanted is None:
         return rows, notes
     if raw is not None:
@@ -430,7 +403,10 @@ def _feature_option(features: Any) -> tuple[Sequence[str] | None, FeatureSpec]:
 
 def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options without those that only tables have; these must have their defaults."""
-    defaults = {**ROLES, "delimiter": None, "decimal": None}
+    defaults = {role.name: role.default for role in fields(ColumnRoles)} | {
+        "delimiter": None,
+        "decimal": None,
+    }
     given = {
         name: value for name, value in options.items() if name not in defaults or value != defaults[name]
     }
@@ -441,10 +417,6 @@ def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
             f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
         )
     return given
-
-
-def _with_items(log: Log, items: Items) -> Log:
-    return replace(log, items=items)
 
 
 def _encoded(log: Log, wanted: FeatureSpec) -> Log:
@@ -474,19 +446,8 @@ def read_log(
 
 
 @keywords_of(ColumnRoles)
-def read_log(
-    source: Any,
-    *,
-    actions: Sequence[Hashable] | None = None,
-    format: str | None = None,
-    features: FeatureSpec | Sequence[str] = None,
-    items: Any = None,
-    item_features: FeatureSpec = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    notes: bool = False,
-    **options: Any,
-) -> Log | tuple[Log, list[str]]:
+@keywords_of(open_log)
+def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple[Log, list[str]]:
     """Read a log from a Parquet, CSV or Arrow file, a folder of them, a table in memory, or another tool's file.
 
     A table has one row for each round. Columns with default names are optional, except the action and the reward.
@@ -544,36 +505,19 @@ def read_log(
     (3, ('a', 'b'))
     """
     _check_keywords(options)
-    rows, assumed = open_log(
-        source,
-        format=format,
-        actions=actions,
-        features=features,
-        items=items,
-        item_features=item_features,
-        delimiter=delimiter,
-        decimal=decimal,
-        keep=True,
-        **options,
-    )
+    rows, assumed = open_log(source, keep=True, **options)
     return (rows.read(), assumed) if notes else rows.read()
 
 
 @keywords_of(ColumnRoles)
+@keywords_of(open_log)
 def scan(
     source: Any,
     *,
-    actions: Sequence[Hashable] | None = None,
-    format: str | None = None,
-    features: FeatureSpec | Sequence[str] = None,
-    items: Any = None,
-    item_features: FeatureSpec = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
     engine: Any = "local",
     workers: int | None = None,
     progress: Progress | None = None,
-    **options: Unpack[FormatOptions],
+    **options: Unpack[ReadOptions],
 ) -> Rows:
     """Open a log that is larger than memory, in any format.
 
@@ -611,24 +555,17 @@ def scan(
     3
     """
     _check_keywords(options)
-    given = {"actions": actions, "items": items, "item_features": item_features}
-    given |= {"delimiter": delimiter, "decimal": decimal, "progress": progress}
-    if (named(format) if format else detect(source)) is TABLE:
-        table: Any = scan_table
-        rows: Rows = table(source, features=features, engine=engine, workers=workers, **given, **options)
-        if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
-            _aligned(rows.header, features)  # raises what differs
-            raise LogError(
-                "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
-                "read_log, or write it again"
-            )
-        return rows
-    engine_of(engine, workers)  # refuses an unknown one
-    return open_log(source, format=format, features=features, **given, **options)[0]
+    rows, _ = open_log(source, engine_of(engine, workers), progress, **options)
+    if isinstance(rows, _MappedRows) and isinstance(rows.rows, Scan):
+        raise LogError(
+            "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
+            "read_log, or write it again"
+        )
+    return rows
 
 
 def _check_keywords(options: Mapping[str, Any]) -> None:
-    unknown: Any = {name: value for name, value in options.items() if name not in KEYWORDS}
+    unknown: Any = {name: value for name, value in options.items() if name not in ReadOptions.__annotations__}
     roles_of(unknown)
 
 
@@ -663,9 +600,7 @@ def convert(
     tuple of log, list of str and list of str
         The log (a scan if the source is a file), what was assumed, and what the target cannot carry.
     """
-    write = (
-        named(target_format) if target_format else format_for_path(target)
-    ).written()  # refuse before long work
+    write = format_for_path(target, target_format).written()  # refuse before long work
     rows, assumed = open_log(source, format=source_format, progress=progress, **options)
     log = rows if is_path(source) else rows.read()
     return log, assumed, write(log, target)
@@ -699,4 +634,4 @@ def write_log(log: AnyLog, path: str | os.PathLike[str], format: str | None = No
     ...     sparing.write_log(log, pathlib.Path(folder) / "log.parquet")
     []
     """
-    return (named(format) if format else format_for_path(path)).write(log, path)
+    return format_for_path(path, format).write(log, path)
