@@ -6,11 +6,12 @@ events again and yields blocks of rows.
 
 import math
 from abc import ABC, abstractmethod
+from array import array
 from collections import Counter, deque
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -66,48 +67,16 @@ class Event:
     context_id: str | int | None = None
 
 
-@dataclass(slots=True)
-class EncodedEvent:
-    """An event with labels and features as numbers of the vocabulary; a column of −1 is left out."""
+class EventBatch:
+    """Events with labels and features as numbers of the vocabulary; a column of −1 is left out.
 
-    columns: Sequence[int]
-    values: Sequence[float]
-    action: int
-    reward: float
-    propensity: float
-    members: Sequence[int]
-    shares: Sequence[float]
-    context_id: str | int | None
+    `sizes` and `set_sizes` are the numbers of features and set members of each event, which follow each other.
+    """
 
-
-class EventBatch(NamedTuple):
-    """Encoded events as arrays: `sizes` and `set_sizes` (rows,) are the numbers of features and set members of each."""
-
-    sizes: np.ndarray
-    columns: np.ndarray
-    values: np.ndarray
-    actions: np.ndarray
-    rewards: np.ndarray
-    propensities: np.ndarray
-    set_sizes: np.ndarray
-    members: np.ndarray
-    shares: np.ndarray
-    ids: list[str | int]
-
-    @classmethod
-    def of(cls, events: Sequence[EncodedEvent]) -> "EventBatch":
-        return cls(
-            np.array([len(event.columns) for event in events], dtype=np.int32),
-            np.array([column for event in events for column in event.columns], dtype=np.int32),
-            np.array([value for event in events for value in event.values], dtype=np.float64),
-            np.array([event.action for event in events], dtype=np.int32),
-            np.array([event.reward for event in events], dtype=np.float64),
-            np.array([event.propensity for event in events], dtype=np.float64),
-            np.array([len(event.members) for event in events], dtype=np.int32),
-            np.array([member for event in events for member in event.members], dtype=np.int32),
-            np.array([share for event in events for share in event.shares], dtype=np.float64),
-            [event.context_id for event in events if event.context_id is not None],
-        )
+    def __init__(self) -> None:
+        self.sizes, self.columns, self.actions, self.set_sizes, self.members = (array("i") for _ in range(5))
+        self.values, self.rewards, self.propensities, self.shares = (array("d") for _ in range(4))
+        self.ids: list[str | int] = []
 
 
 class Vocabulary:
@@ -128,8 +97,17 @@ class Vocabulary:
         self._numbers: list[int] = []
         self._scaled = self._merged = 0
 
-    def encode(self, event: Event) -> EncodedEvent:
-        """Encode the next event, after adding whatever is new in it to the vocabulary."""
+    def batches(self, events: Iterator[Event]) -> Iterator[EventBatch]:
+        """Encode as many events at a time as the smallest block has rows: every larger block is a multiple of it."""
+        size = block_rows(BATCH_CELLS)
+        while events_of_batch := list(islice(events, size)):
+            batch = EventBatch()
+            for event in events_of_batch:
+                self._encode(event, batch)
+            yield batch
+
+    def _encode(self, event: Event, batch: EventBatch) -> None:
+        """Add an event to the batch, and whatever is new in it to the vocabulary."""
         for part in PARTS:
             (self.missing if getattr(event, part) is None else self.first).setdefault(part, event.where)
         action = self._number(event.action, event.where)
@@ -142,20 +120,18 @@ class Vocabulary:
         names = tuple(event.features)
         if names != self._names:  # most events name the features of the one before
             self._names, self._numbers = names, self._columns_of(names, event.where)
-        context_id = event.context_id
-        if context_id is not None:
-            context_id = self._id(context_id, event.where)
+        if event.context_id is not None:
+            batch.ids.append(self._id(event.context_id, event.where))
         self.rows += 1
-        return EncodedEvent(
-            self._numbers,
-            list(event.features.values()),
-            action,
-            event.reward,
-            math.nan if propensity is None else propensity,
-            members,
-            shares,
-            context_id,
-        )
+        batch.sizes.append(len(names))
+        batch.columns.extend(self._numbers)
+        batch.values.extend(event.features.values())
+        batch.actions.append(action)
+        batch.rewards.append(event.reward)
+        batch.propensities.append(math.nan if propensity is None else propensity)
+        batch.set_sizes.append(len(members))
+        batch.members.extend(members)
+        batch.shares.extend(shares)
 
     def _number(self, label: Hashable, where: str) -> int:
         return self.labels.setdefault(label, (len(self.labels), where))[0]
@@ -329,26 +305,16 @@ class EventReader(ABC):
     ) -> tuple[Rows, list[str]]:
         """Pass over the events once and return the log as one that is scanned, and what was assumed.
 
-        Parameters
-        ----------
-        actions : sequence of labels, optional
-            Every action; without it, the labels that occur.
-        features : sequence of str, optional
-            The columns of the contexts in their order; other features are left out. Without it, all features that
-            occur, in the order of their first appearance.
-        max_features : int
-            Refuse a file with more features.
-        progress : callable, optional
-            `progress(rows, total)` is called in every pass; in the first one the total is 0, not known.
-        keep : bool
-            Keep the encoded events in memory for the next pass, which then does not read the file again.
+        Without `actions`, they are the labels that occur; without `features`, the columns are all that occur, in the
+        order of their first appearance. In the first pass, the total that `progress` gets is 0, not known. With `keep`,
+        the next pass takes the encoded events from memory, and does not read the file again.
         """
-        vocabulary, first = Vocabulary(features, max_features), None
+        vocabulary, first = Vocabulary(features, max_features), EventBatch()
         kept: deque[EventBatch] = deque()
-        for batch in batches(map(vocabulary.encode, self.events())):
-            first = first or batch[0]
+        for batch in vocabulary.batches(self.events()):
+            first = first if first.actions else batch
             if keep:
-                kept.append(EventBatch.of(batch))
+                kept.append(batch)
             if vocabulary.rows % PROGRESS_ROWS == 0:
                 if "eligible" in vocabulary.first:
                     check_action_count(len(vocabulary.labels), "every label that occurs")
@@ -357,7 +323,6 @@ class EventReader(ABC):
         vocabulary.check(self.name, alone_means_all=self.alone_means_all)
         names, index = self.naming(set(vocabulary.labels), actions)
         indices = vocabulary.action_indices(index)
-        assert first is not None
         rows = EventScan(self, vocabulary, names, indices, first, progress, kept)
         skipped = [f"{count} {what} were skipped." for what, count in self.skipped.items()]
         own = self.notes(rows.header, named=actions is not None)
@@ -376,7 +341,7 @@ class EventScan(Rows):
         vocabulary: Vocabulary,
         names: tuple[Hashable, ...],
         indices: np.ndarray,
-        first: EncodedEvent,
+        first: EventBatch,
         progress: Progress | None,
         kept: deque[EventBatch],
     ) -> None:
@@ -384,7 +349,7 @@ class EventScan(Rows):
         self._kept = kept
         self.n_rows, self.progress = vocabulary.rows, progress
         self._extent = vocabulary.extent
-        self.header = self._block(iter([EventBatch.of([first])]), 1, 0).part(slice(0, 0))
+        self.header = self._block(iter([first]), len(first.actions), 0).part(slice(0, 0))
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         """Read the events in this thread and yield each block with its first row."""
@@ -399,10 +364,10 @@ class EventScan(Rows):
             while self._kept:
                 yield self._kept.popleft()
             return
-        for batch in batches(map(self.vocabulary.encode, self.reader.events())):
+        for batch in self.vocabulary.batches(self.reader.events()):
             if self.vocabulary.extent != self._extent:
                 raise file_changed_error(self.reader.name)
-            yield EventBatch.of(batch)
+            yield batch
 
     def _block(self, found: Iterator[EventBatch], n_rows: int, first_row: int) -> Log:
         """Build a log of `n_rows` rows from the next batches."""
@@ -417,10 +382,11 @@ class EventScan(Rows):
             if batch is None or filled + len(batch.actions) > n_rows:
                 raise file_changed_error(self.reader.name)
             rows = slice(filled, filled + len(batch.actions))
-            used = batch.columns >= 0
+            columns = np.asarray(batch.columns)
+            used = columns >= 0
             places = np.repeat(np.arange(rows.start, rows.stop), batch.sizes)[used]
-            contexts[places, batch.columns[used]] = batch.values[used]
-            actions[rows] = self.indices[batch.actions]
+            contexts[places, columns[used]] = np.asarray(batch.values)[used]
+            actions[rows] = self.indices[np.asarray(batch.actions)]
             rewards[rows], propensities[rows] = batch.rewards, batch.propensities
             ids += batch.ids
             if "eligible" in known.first:
@@ -440,22 +406,15 @@ class EventScan(Rows):
         )
 
     def _add_sets(self, support: SupportBuilder, batch: EventBatch) -> None:
-        n_rows = len(batch.actions)
-        rows = np.repeat(np.arange(n_rows), batch.set_sizes)
+        n_rows, sizes = len(batch.actions), np.asarray(batch.set_sizes)
+        rows = np.repeat(np.arange(n_rows), sizes)
         table = np.zeros((n_rows, len(self.names)))
-        np.add.at(table, (rows, self.indices[batch.members]), batch.shares)
+        np.add.at(table, (rows, self.indices[np.asarray(batch.members)]), batch.shares)
         if self.vocabulary.has("probabilities"):
             support.add_distribution(table)
         else:
-            table[batch.set_sizes == 0] = 1  # an event without a set could have taken any action
+            table[sizes == 0] = 1  # an event without a set could have taken any action
             support.add(table > 0)
-
-
-def batches(events: Iterator[EncodedEvent]) -> Iterator[list[EncodedEvent]]:
-    """Yield lists of as many events as the smallest block has rows: every larger block is a multiple of it."""
-    size = block_rows(BATCH_CELLS)
-    while batch := list(islice(events, size)):
-        yield batch
 
 
 def file_changed_error(name: str) -> LogError:
@@ -469,23 +428,20 @@ def rechunk_arrays(
 
     There must be `n_rows` in all: otherwise the file has changed since they were counted.
     """
-    held: tuple[np.ndarray, ...] = ()
-    first = filled = 0
+    held: list[tuple[np.ndarray, ...]] = []
+    first = many = 0
     for part in parts:
-        low, many = 0, len(part[0])
-        while low < many:
-            size = min(step, n_rows - first)
-            if not size:
-                raise file_changed_error(name)
-            held = held or tuple(np.empty((size, *each.shape[1:]), each.dtype) for each in part)
-            taken = min(size - filled, many - low)
-            for array, values in zip(held, part, strict=True):
-                array[filled : filled + taken] = values[low : low + taken]
-            low, filled = low + taken, filled + taken
-            if filled == size:
-                yield first, held
-                held, first, filled = (), first + size, 0
-    if first != n_rows:
+        low = 0
+        while low < len(part[0]):
+            piece = tuple(each[low : low + step - many] for each in part)
+            held.append(piece)
+            many, low = many + len(piece[0]), low + len(piece[0])
+            if many == step:
+                yield first, tuple(map(np.concatenate, zip(*held, strict=True)))
+                held, many, first = [], 0, first + step
+    if many:
+        yield first, tuple(map(np.concatenate, zip(*held, strict=True)))
+    if first + many != n_rows:
         raise file_changed_error(name)
 
 
