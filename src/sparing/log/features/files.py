@@ -8,8 +8,7 @@ from typing import Any
 
 from sparing.archive import replacing
 from sparing.errors import FileError
-from sparing.log.features.encoder import Encoder
-from sparing.log.features.fitting import Features, parse_specs
+from sparing.log.features import Encoder, Features, features
 from sparing.log.labels import RepeatedKeyError, load_json
 
 EXAMPLE = '{"age": "number", "country": "category"}'
@@ -87,7 +86,7 @@ def _features(saved: Mapping[str, Any]) -> Encoder | Features:
 
 def _plan(saved: dict[str, Any]) -> Features:
     if not isinstance(saved.get("columns"), Mapping):
-        return parse_specs(saved)
+        return features(saved)
     settings = {name: saved[name] for name in ("kernel", "constant") if name in saved}
-    plan = parse_specs(saved["columns"], **settings) if saved["columns"] else parse_specs("auto", **settings)
+    plan = features(saved["columns"], **settings) if saved["columns"] else features("auto", **settings)
     return Features(plan.specs, saved.get("others"), plan.kernel, plan.constant)

@@ -242,11 +242,9 @@ class Features:
             raise LogError(f"no column of {source.name} carries anything: {dict(left_out)}")
         encoder = Encoder(kept, self.constant, None, left_out)
         _check_names(encoder)
-        return (
-            encoder
-            if self.kernel is None
-            else with_kernel(encoder, _sample(source, encoder, engine), self.kernel)
-        )
+        if self.kernel is None:
+            return encoder
+        return with_kernel(encoder, _sample(source, encoder, engine), self.kernel)
 
 
 @dataclass(frozen=True)
@@ -285,17 +283,9 @@ def _sample(source: TableSource, encoder: Encoder, engine: Engine) -> np.ndarray
     cut = None if source.rows is None else Partition.of_table(source.rows, encoder.size)
     sample = ContextSample(encoder.size, SAMPLE)
     found: SampledContexts = scan_rows(
-        source, columns, sample, _Encoding(encoder), partition=cut, engine=engine
+        source, columns, sample, encoder.encode_batch, partition=cut, engine=engine
     )
     return found.contexts
-
-
-@dataclass(frozen=True)
-class _Encoding:
-    encoder: Encoder
-
-    def __call__(self, batch: Any, first_row: int) -> np.ndarray:
-        return self.encoder.encode_batch(batch, first_row=first_row)
 
 
 def _check_names(encoder: Encoder) -> None:
@@ -313,35 +303,7 @@ def _check_names(encoder: Encoder) -> None:
             seen[name] = column.column
 
 
-def parse_specs(
-    others: str | Mapping[str, Any] | None = None,
-    /,
-    *,
-    kernel: Nystroem | int | None = None,
-    constant: bool = True,
-    **columns: Any,
-) -> Features:
-    named: dict[str, Any] = dict(columns)
-    if isinstance(others, Mapping):
-        named, others = {**others, **columns}, None
-    if others not in (None, "auto"):
-        raise SettingError(f"features({others!r}); the first argument must be 'auto' or a mapping of columns")
-    if not named and others is None:
-        raise SettingError("features() names no column. Name some, or use features('auto')")
-    if isinstance(kernel, int):
-        kernel = Nystroem(kernel)
-    if not isinstance(kernel, Nystroem | None):
-        raise SettingError(
-            f"kernel={kernel!r}; must be nystroem(LANDMARKS) or a number of landmarks, such as 128"
-        )
-    if not isinstance(constant, bool):
-        raise SettingError(f"constant={constant!r}; must be true or false")
-    return Features(
-        tuple((name, _parse_spec(name, kind)) for name, kind in named.items()), others, kernel, constant
-    )
-
-
-def _parse_spec(name: str, kind: Any) -> ColumnSpec:
+def parse_spec(name: str, kind: Any) -> ColumnSpec:
     if isinstance(kind, Mapping):
         kind = ColumnSpec(**{key: value for key, value in kind.items() if key in ("kind", "size", "keep")})
     spec = kind if isinstance(kind, ColumnSpec) else ColumnSpec(kind)

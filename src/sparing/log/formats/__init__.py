@@ -20,8 +20,11 @@ from sparing.errors import LogError
 from sparing.log import labels, writer
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of, roles_of
 from sparing.log.features import Encoder
-from sparing.log.formats import interactions, obp, open_bandit, vw_json, vw_text
-from sparing.log.formats.events import raw_columns
+from sparing.log.formats import obp, open_bandit, vw_json, vw_text
+from sparing.log.formats.events import EventReader, raw_columns
+from sparing.log.formats.interactions import CobaReader, RiverReader
+from sparing.log.formats.vw_json import DsjsonReader, VwJsonReader
+from sparing.log.formats.vw_text import VwAdfReader, VwTextReader
 from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
@@ -217,6 +220,18 @@ def _scan_table(source: Any, **options: Any) -> tuple[Rows, list[str]]:
     return rows, notes
 
 
+def _events(reader: Callable[..., EventReader]) -> Callable[..., tuple[Rows, list[str]]]:
+    """The `Format.scan` of an event reader, with the keywords of its constructor and of its method `scan`."""
+
+    @keywords_of(EventReader.scan)
+    @keywords_of(reader)
+    def scan_events(source: Any, **options: Any) -> tuple[Rows, list[str]]:
+        own = {name: options.pop(name) for name in inspect.signature(reader).parameters if name in options}
+        return reader(source, **own).scan(**options)
+
+    return scan_events
+
+
 JSON = (".json", ".jsonl", ".ndjson", ".log", ".txt")
 TEXT = (".txt", ".dat", ".log")
 FEEDBACK = _keyed("context", "action", "reward", "n_actions")
@@ -240,7 +255,7 @@ OTHERS = (
     Format(
         "vw-adf",
         "Vowpal Wabbit's --cb_adf text",
-        vw_text.scan_cb_adf,
+        _events(VwAdfReader),
         (".adf", ".vw", *TEXT),
         _is_vw_adf,
         ending=".adf",
@@ -250,7 +265,7 @@ OTHERS = (
     Format(
         "vw",
         "Vowpal Wabbit's --cb text",
-        vw_text.scan_cb,
+        _events(VwTextReader),
         (".vw", *TEXT),
         _is_vw_text,
         ending=".vw",
@@ -260,16 +275,16 @@ OTHERS = (
     Format(
         "dsjson",
         "Vowpal Wabbit's --dsjson lines",
-        vw_json.scan_dsjson,
+        _events(DsjsonReader),
         (".dsjson", *JSON),
         IS_DSJSON,
         EVENTS,
         ".dsjson",
         vw_json.write_dsjson,
     ),
-    Format("vw-json", "Vowpal Wabbit's --json lines", vw_json.scan_json, JSON, IS_JSON, OBJECTS),
-    Format("coba", "coba's logged interactions", interactions.scan_coba, JSON, _is_coba, INTERACTIONS),
-    Format("river", "river's bandit history", interactions.scan_river, JSON, _is_river, STEPS),
+    Format("vw-json", "Vowpal Wabbit's --json lines", _events(VwJsonReader), JSON, IS_JSON, OBJECTS),
+    Format("coba", "coba's logged interactions", _events(CobaReader), JSON, _is_coba, INTERACTIONS),
+    Format("river", "river's bandit history", _events(RiverReader), JSON, _is_river, STEPS),
 )
 """Other tools' formats; a file in none of them is a table."""
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels, writer
-from sparing.log.columns import keywords_of
 from sparing.log.formats.events import Event, EventReader
 from sparing.log.formats.records import (
     Flattener,
@@ -37,40 +36,6 @@ LABEL = {
     "_label_action": "action",
     "_labelindex": "index",
 }
-
-
-@keywords_of(EventReader.scan)
-def scan_json(
-    source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = (), **options: Any
-) -> tuple[Rows, list[str]]:
-    """Read `--json` lines, or a list of such objects: reward = −cost.
-
-    With `_multi` the chosen action is the one with a `_label` of its own, or that `_labelIndex` (from 0) or else
-    `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the numbers 1..K,
-    as in `--cb` text.
-    """
-    return _VwJsonReader(source, EXPECTED, action_id, ignore).scan(**options)
-
-
-@keywords_of(EventReader.scan)
-def scan_dsjson(
-    source: Any,
-    *,
-    action_id: str = AUTOMATIC,
-    ignore: Iterable[str] = (),
-    context_id: str | None = CONTEXT_ID,
-    pdrop: str = REFUSE,
-    **options: Any,
-) -> tuple[Rows, list[str]]:
-    """Read dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
-
-    Contexts are the fields of `c` in one level (`Flattener`), without those that begin with an underscore, as Vowpal
-    Wabbit does. `action_id` says what identifies an action: a field such as "i.id", "features" (all of them),
-    "position", or "auto": the first field called id or else `_tag` that the first event's actions have, else their
-    features. `context_id` names a field of the event ("c.user.id", "EventId"). Events whose `pdrop` differs represent
-    different numbers of events, 1/(1 − pdrop), and a log has no weights: they are refused, unless `pdrop` is "ignore".
-    """
-    return _DsjsonReader(source, action_id, ignore, context_id, DropRate(pdrop)).scan(**options)
 
 
 class _LabelledReader(EventReader):
@@ -108,10 +73,18 @@ class _LabelledReader(EventReader):
         )
 
 
-class _VwJsonReader(_LabelledReader):
-    """All events have a list of actions, or none has."""
+class VwJsonReader(_LabelledReader):
+    """Reads `--json` lines, or a list of such objects: reward = −cost. All have a list of actions, `_multi`, or none has.
+
+    With `_multi` the chosen action is the one with a `_label` of its own, or that `_labelIndex` (from 0) or else
+    `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the numbers 1..K,
+    as in `--cb` text.
+    """
 
     listed: bool | None = None
+
+    def __init__(self, source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = ()) -> None:
+        super().__init__(source, EXPECTED, action_id, ignore)
 
     def events(self) -> Iterator[Event]:
         for where, record, label in self.labelled():
@@ -161,14 +134,29 @@ class _VwJsonReader(_LabelledReader):
         return notes
 
 
-class _DsjsonReader(_LabelledReader):
-    """Action numbers are assumed to begin at 1; if that fails, the whole file is checked for numbers from 0."""
+class DsjsonReader(_LabelledReader):
+    """Reads dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
+
+    Contexts are the fields of `c` in one level (`Flattener`), without those that begin with an underscore, as Vowpal
+    Wabbit does. `action_id` says what identifies an action: a field such as "i.id", "features" (all of them),
+    "position", or "auto": the first field called id or else `_tag` that the first event's actions have, else their
+    features. `context_id` names a field of the event ("c.user.id", "EventId"). Events whose `pdrop` differs represent
+    different numbers of events, 1/(1 − pdrop), and a log has no weights: they are refused, unless `pdrop` is "ignore".
+
+    Action numbers are assumed to begin at 1; if that fails, the whole file is checked for numbers from 0.
+    """
 
     def __init__(
-        self, source: Any, action_id: str, ignore: Iterable[str], context_id: str | None, drops: "DropRate"
+        self,
+        source: Any,
+        *,
+        action_id: str = AUTOMATIC,
+        ignore: Iterable[str] = (),
+        context_id: str | None = CONTEXT_ID,
+        pdrop: str = REFUSE,
     ) -> None:
         super().__init__(source, EXPECTED_EVENT, action_id, ignore)
-        self.context_id, self.drops = context_id, drops
+        self.context_id, self.drops = context_id, DropRate(pdrop)
         self.a, self.label = IndexBase("a"), IndexBase("_label_Action")
 
     def scan(self, **options: Any) -> tuple[Rows, list[str]]:

@@ -5,11 +5,10 @@ import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sparing.errors import LogError
 from sparing.log import labels, writer
-from sparing.log.columns import keywords_of
 from sparing.log.formats.events import Event, EventReader
 from sparing.log.formats.records import (
     Named,
@@ -24,7 +23,7 @@ from sparing.log.formats.records import (
 )
 from sparing.log.labels import WHOLE_NUMBER, shorten
 from sparing.log.log import Log
-from sparing.log.rows import AnyLog, Rows
+from sparing.log.rows import AnyLog
 
 BLANKS = " \t"
 ESCAPED = {character: f"%{ord(character):02X}" for character in " \t\r\n:|%"}
@@ -42,30 +41,6 @@ OTHER_TASKS = {
 CONSTANT_NOTE = "Vowpal Wabbit adds a constant feature of its own; none was added to the contexts."
 
 Path = str | os.PathLike[str]
-
-
-@keywords_of(EventReader.scan)
-def scan_cb(source: Path, *, context_id: str | None = None, **options: Any) -> tuple[Rows, list[str]]:
-    """Read `--cb` lines: reward = −cost; features that a line does not name are 0.
-
-    `actions` names the actions 1..K in order. Without it their names are 1..K, K the largest logged number, or, if
-    numbers are large and sparse, those that occur. Further actions in a line's label are the other available ones.
-    `context_id="tag"` takes the lines' tags as context ids.
-    """
-    return _VwTextReader(source, by_number, context_id, "lines").scan(**options)
-
-
-@keywords_of(EventReader.scan)
-def scan_cb_adf(
-    source: Path, *, action_id: str | None = None, context_id: str | None = None, **options: Any
-) -> tuple[Rows, list[str]]:
-    """Read `--cb_adf` blocks: contexts are the shared features, reward = −cost.
-
-    An action is identified by its whole line of features, with `action_id="id"` by its feature `id=…` alone, with
-    `action_id="position"` by its place in the block. A block's lines are the available actions. `context_id="tag"`
-    takes the shared lines' tags as context ids.
-    """
-    return _VwAdfReader(source, action_id, context_id).scan(**options)
 
 
 def escape(text: str) -> str:
@@ -169,13 +144,15 @@ def parse_label(token: str, where: str) -> CbLabel:
 class _LineReader(EventReader):
     """Reads lines of text. With `context_id="tag"`, tags are context ids; `unit` is what has a tag."""
 
-    def __init__(self, source: Path, naming: Naming, context_id: str | None, unit: str) -> None:
+    unit: ClassVar[str]
+
+    def __init__(self, source: Path, naming: Naming, context_id: str | None) -> None:
         if context_id not in (None, "tag"):
             raise LogError(
                 f"context_id={context_id!r}; in Vowpal Wabbit's text it can only be 'tag', or None"
             )
         super().__init__(os.fspath(source), naming, alone_means_all=True)
-        self.source, self.tags, self.unit = source, context_id is not None, unit
+        self.source, self.tags = source, context_id is not None
 
     def lines(self) -> Iterator[Line | None]:
         """Yield each line in its parts, None for a blank line."""
@@ -196,8 +173,18 @@ class _LineReader(EventReader):
         return notes
 
 
-class _VwTextReader(_LineReader):
-    """The events of a `--cb` file, one on each line with a cost."""
+class VwTextReader(_LineReader):
+    """Reads `--cb` lines: reward = −cost; features that a line does not name are 0.
+
+    `actions` names the actions 1..K in order. Without it their names are 1..K, K the largest logged number, or, if
+    numbers are large and sparse, those that occur. Further actions in a line's label are the other available ones.
+    `context_id="tag"` takes the lines' tags as context ids.
+    """
+
+    unit = "lines"
+
+    def __init__(self, source: Path, *, context_id: str | None = None) -> None:
+        super().__init__(source, by_number, context_id)
 
     def events(self) -> Iterator[Event]:
         blocks = _BlockEvidence()
@@ -275,12 +262,18 @@ class _BlockEvidence:
             )
 
 
-class _VwAdfReader(_LineReader):
-    """The events of a `--cb_adf` file, one for each block with a label."""
+class VwAdfReader(_LineReader):
+    """Reads `--cb_adf` blocks: contexts are the shared features, reward = −cost.
 
-    def __init__(self, source: Path, action_id: str | None, context_id: str | None) -> None:
-        naming = {None: _by_line, POSITION: by_label}.get(action_id, by_text)
-        super().__init__(source, naming, context_id, "events")
+    An action is identified by its whole line of features, with `action_id="id"` by its feature `id=…` alone, with
+    `action_id="position"` by its place in the block. A block's lines are the available actions. `context_id="tag"`
+    takes the shared lines' tags as context ids.
+    """
+
+    unit = "events"
+
+    def __init__(self, source: Path, *, action_id: str | None = None, context_id: str | None = None) -> None:
+        super().__init__(source, {None: _by_line, POSITION: by_label}.get(action_id, by_text), context_id)
         self.action_id = action_id
 
     def events(self) -> Iterator[Event]:
