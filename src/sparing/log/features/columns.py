@@ -491,23 +491,35 @@ class VectorColumn(Column):
         return axes.T, axes @ np.array(self.mean)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        if there.any():
+            axes, offset = self._axes
+            rows = self.vectors(column, first_row=first_row)
+            out[:, : len(self.axes)] = np.where(there[:, None], rows @ axes - offset, 0.0)
+        self._fill_gap(there, out)
+
+    def vectors(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """The lists as rows (n, size); a missing one is all 0."""
+        import pyarrow.compute as pc
+
         from sparing.log import arrays
 
-        if column.null_count == len(column):
-            self._fill_gap(np.zeros(len(column), dtype=bool), out)
-            return
         if not arrays.is_list(column.type):
             raise LogError(
                 f"{truncate(self.column)} is a column of {column.type}; expected {self.expected} a row"
             )
-        try:
-            rows, there = cells.vectors(column, self.size)
-        except ValueError as error:
-            row = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
-            raise self._unfit_row(column[row].as_py(), first_row + row) from None
-        axes, offset = self._axes
-        out[:, : len(self.axes)] = np.where(there[:, None], rows @ axes - offset, 0.0)
-        self._fill_gap(there, out)
+        rows = np.zeros((len(column), self.size))
+        lengths = pc.list_value_length(column).fill_null(self.size).to_numpy(zero_copy_only=False)
+        bad = lengths != self.size
+        if not bad.any():
+            flat = column.drop_null().flatten()
+            numbers = arrays.numbers(flat, self.column, first_row=first_row, width=self.size)
+            rows[column.is_valid().to_numpy(zero_copy_only=False)] = numbers.reshape(-1, self.size)
+            bad = ~(np.abs(rows) <= LARGEST).all(axis=1)
+        if bad.any():
+            row = int(bad.argmax())
+            raise self._unfit_row(column[row].as_py(), first_row + row)
+        return rows
 
     @staticmethod
     def is_missing(value: Any) -> bool:

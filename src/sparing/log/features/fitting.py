@@ -501,19 +501,11 @@ class ColumnProfile:
             raise LogError(
                 f"{truncate(self.column)} holds lists of {size} numbers; expected 1 to {LARGEST_VECTOR}"
             )
-        reader = VectorColumn(
-            self.column,
-            gap=True,
-            size=size,
-            mean=(0.0,) * size,
-            axes=tuple(map(tuple, np.eye(size).tolist())),
-        )
-        out = np.zeros((len(column), size + 1))
         try:
-            reader.fill(column, out, first_row=first_row)
+            rows = VectorColumn(self.column, gap=True, size=size).vectors(column, first_row=first_row)
         except LogError as error:
             raise LogError(f"{error}. Make them alike, or choose other columns with contexts=[...]") from None
-        rows = out[out[:, -1] == 0, :-1]
+        rows = rows[column.is_valid().to_numpy(zero_copy_only=False)]
         if self.vectors is None:
             self.vectors = [0, np.zeros(size), np.zeros((size, size))]
         self.vectors[0] += len(rows)
@@ -524,16 +516,19 @@ class ColumnProfile:
         """Return the profile of both parts of a column; neither is changed."""
         if not self.rows or not other.rows:
             return self if self.rows else other
-        if self.vectors and other.vectors and len(self.vectors[1]) != len(other.vectors[1]):
+        vectors = self.vectors or other.vectors
+        if self.vectors and other.vectors:
             sizes = len(self.vectors[1]), len(other.vectors[1])
-            raise LogError(
-                f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all lists must have the same length"
-            )
+            if sizes[0] != sizes[1]:
+                raise LogError(
+                    f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all lists must have the same length"
+                )
+            vectors = [a + b for a, b in zip(self.vectors, other.vectors, strict=True)]
         counts = Counter(self.counts)
         for word, count in other.counts.items():
             if word in counts or len(counts) < MOST_COUNTED:
                 counts[word] += count
-        both = set(self.tests) & set(other.tests)
+        dropped = len(counts) < len(self.counts.keys() | other.counts.keys())
         return ColumnProfile(
             self.column,
             self.spec,
@@ -544,13 +539,13 @@ class ColumnProfile:
                 for kind in {**self.moments, **other.moments}
             },
             counts,
-            self.uncounted
-            or other.uncounted
-            or len(counts) < len(self.counts) + sum(word not in self.counts for word in other.counts),
-            {kind: self.tests[kind] and other.tests[kind] for kind in self.tests if kind in both},
-            [a + b for a, b in zip(self.vectors, other.vectors, strict=True)]
-            if self.vectors and other.vectors
-            else self.vectors or other.vectors,
+            self.uncounted or other.uncounted or dropped,
+            {
+                kind: passed and other.tests[kind]
+                for kind, passed in self.tests.items()
+                if kind in other.tests
+            },
+            vectors,
             self.odd or other.odd,
         )
 
