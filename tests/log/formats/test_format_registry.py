@@ -8,7 +8,7 @@ import other_formats
 from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log, conversion, convert, read_log, write_log
-from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, format_for_path, named
+from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, format_for_path, matching, named
 from sparing.log.formats.obp import to_feedback
 
 
@@ -20,7 +20,7 @@ def test_each_file_is_recognised_as_its_own_format_only(name, support, draw, tmp
         other_formats.write(draw(support=support), path, name)
         assert detect(path) is FORMATS[name]
         head = path.read_bytes()[:4096]
-        assert [each.name for each in FORMATS.values() if each.sniff(head)] == [name]
+        assert [each.name for each in matching(head, FORMATS.values())] == [name]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])

@@ -23,6 +23,7 @@ from sparing.log.features import Encoder
 from sparing.log.formats import obp, open_bandit, vw_json, vw_text
 from sparing.log.formats.events import EventReader, raw_columns
 from sparing.log.formats.interactions import CobaReader, RiverReader
+from sparing.log.formats.records import LONGEST_LINE
 from sparing.log.formats.vw_json import DsjsonReader, VwJsonReader
 from sparing.log.formats.vw_text import VwAdfReader, VwTextReader
 from sparing.log.items import ItemTable
@@ -41,7 +42,9 @@ CB_LINE = re.compile(rb"[ \t]*(?:[0-9]+(?::%b){0,2}[ \t]+)*%b[ \t]*\|" % (NUMBER
 LABELLED_LINE = re.compile(rb"[ \t]*(?:[0-9]+[ \t]+)*[0-9]+:%b" % NUMBER)
 OTHER_TASK = re.compile(rb"[ \t]*(?:ccb|slates|ca)[ \t][^|]*\|")
 SHARED_LINE = re.compile(rb"shared[ \t|]")
-CONTEXT = re.compile(rb'"c"\s*:\s*\{')
+FIELD = re.compile(r'"(\w+)"\s*:')
+FEEDBACK = {"context", "action", "reward", "n_actions"}
+INTERACTION = {"context", "action", "reward"}
 OBP_MEMBER = re.compile(
     rb"(?:n_rounds|n_actions|context|action|position|reward|pscore|pi_b|action_context|expected_reward)\.npy"
 )
@@ -79,32 +82,39 @@ def _has_bars(lines: list[bytes]) -> bool:
     return all(map(CB_LINE.match, lines)) and any(map(LABELLED_LINE.match, lines))
 
 
-def _is_vw_json(head: bytes, *, in_context: bool) -> bool:
-    """An object with a label or a list of actions, inside its context `c` (dsjson), or itself the context.
+def _first_record(head: bytes) -> Any:
+    """The first JSON object or list on a line; the names of its fields, if it is damaged or cut off.
 
-    Vowpal Wabbit skips lines that are no objects. Where the line is cut off, it is enough that there is a `c`.
+    Vowpal Wabbit skips other lines.
     """
-    first = next((line.strip() for line in _lines(head) if line.lstrip().startswith(b"{")), b"")
+    first = next((line for line in _lines(head) if line.lstrip().startswith((b"{", b"["))), b"")
     try:
-        record = load_json(first)
-        inside = isinstance(record.get("c"), dict) and "_multi" not in record
+        return load_json(first)
     except ValueError:
-        inside = CONTEXT.search(first) is not None
-    return _is_labelled(first) and inside == in_context
+        return {name: {} for name in FIELD.findall(first.decode(errors="replace"))}
 
 
-def _is_coba(head: bytes) -> bool:
-    first = b"".join(_lines(head)[:1]).strip()
-    parts = (b'"context"', b'"action"', b'"reward"')
-    return first.startswith(b"{") and all(part in first for part in parts) and not _is_labelled(first)
+def _is_labelled(record: Any) -> bool:
+    """An object with a label or a list of actions, itself or in its context `c`."""
+    parts = [record, record.get("c")] if isinstance(record, Mapping) else []
+    keys = [str(key) for part in parts if isinstance(part, Mapping) for key in part]
+    return any(key.startswith("_label") or key in ("_multi", "_outcomes") for key in keys)
 
 
-def _is_river(head: bytes) -> bool:
-    return re.match(rb"\[\s*\[", b"".join(_lines(head)[:1]).strip()) is not None
+def _is_dsjson(record: Any) -> bool:
+    return _is_labelled(record) and isinstance(record.get("c"), Mapping) and "_multi" not in record
 
 
-def _is_labelled(first: bytes) -> bool:
-    return any(part in first for part in (b'"_label', b'"_multi"', b'"_outcomes"'))
+def _is_vw_json(record: Any) -> bool:
+    return _is_labelled(record) and not _is_dsjson(record)
+
+
+def _is_coba(record: Any) -> bool:
+    return isinstance(record, Mapping) and set(record) >= INTERACTION and not _is_labelled(record)
+
+
+def _is_river(record: Any) -> bool:
+    return isinstance(record, list | tuple) and len(record) == 4
 
 
 def _lines(head: bytes) -> list[bytes]:
@@ -117,24 +127,6 @@ def _never(source: Any) -> bool:
     return False
 
 
-def _keyed(*names: str) -> Callable[[Any], bool]:
-    return lambda item: isinstance(item, Mapping) and set(item) >= set(names)
-
-
-def _listing(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda source: (
-        isinstance(source, Sequence) and not isinstance(source, str) and len(source) > 0 and test(source[0])
-    )
-
-
-def _is_vw_object(item: Any) -> bool:
-    return isinstance(item, Mapping) and any(key == "_multi" or str(key).startswith("_label") for key in item)
-
-
-def _is_step(item: Any) -> bool:
-    return isinstance(item, list | tuple) and len(item) == 4
-
-
 PASSED = ("progress", "keep", "engine", "workers", "items", "item_features")
 """Keywords of `Format.scan` that are no options of a file."""
 
@@ -145,8 +137,8 @@ class Format:
 
     `scan(source, progress=..., **options)` returns the rows and what was assumed; `writer(log, path)` what could not be
     written, and is None if the format is only read. Files of this format may have one of `endings`, and no others have
-    `ending`. `sniff` and `accepts` test the first bytes of a file, and an object in memory. `sparse` says how features
-    that a file does not name are found among those of another; see `Encoder.aligned`.
+    `ending`. `sniff` tests the first bytes of a file, `accepts` the first record of a file or a list. `sparse` says how
+    features that a file does not name are found among those of another; see `Encoder.aligned`.
     """
 
     name: str
@@ -234,10 +226,6 @@ def _events(reader: Callable[..., EventReader]) -> Callable[..., tuple[Rows, lis
 
 JSON = (".json", ".jsonl", ".ndjson", ".log", ".txt")
 TEXT = (".txt", ".dat", ".log")
-FEEDBACK = _keyed("context", "action", "reward", "n_actions")
-INTERACTIONS = _listing(_keyed("context", "action", "reward"))
-EVENTS, OBJECTS, STEPS = _listing(_keyed("c")), _listing(_is_vw_object), _listing(_is_step)
-IS_DSJSON, IS_JSON = partial(_is_vw_json, in_context=True), partial(_is_vw_json, in_context=False)
 
 OTHERS = (
     Format(
@@ -246,10 +234,9 @@ OTHERS = (
         obp.scan,
         (".npz",),
         _is_obp,
-        FEEDBACK,
-        ".npz",
-        obp.write,
-        None,
+        ending=".npz",
+        writer=obp.write,
+        sparse=None,
     ),
     Format("open-bandit", "the Open Bandit Dataset's CSV", open_bandit.scan, (".csv",), _is_open_bandit),
     Format(
@@ -277,14 +264,13 @@ OTHERS = (
         "Vowpal Wabbit's --dsjson lines",
         _events(DsjsonReader),
         (".dsjson", *JSON),
-        IS_DSJSON,
-        EVENTS,
-        ".dsjson",
-        vw_json.write_dsjson,
+        accepts=_is_dsjson,
+        ending=".dsjson",
+        writer=vw_json.write_dsjson,
     ),
-    Format("vw-json", "Vowpal Wabbit's --json lines", _events(VwJsonReader), JSON, IS_JSON, OBJECTS),
-    Format("coba", "coba's logged interactions", _events(CobaReader), JSON, _is_coba, INTERACTIONS),
-    Format("river", "river's bandit history", _events(RiverReader), JSON, _is_river, STEPS),
+    Format("vw-json", "Vowpal Wabbit's --json lines", _events(VwJsonReader), JSON, accepts=_is_vw_json),
+    Format("coba", "coba's logged interactions", _events(CobaReader), JSON, accepts=_is_coba),
+    Format("river", "river's bandit history", _events(RiverReader), JSON, accepts=_is_river),
 )
 """Other tools' formats; a file in none of them is a table."""
 
@@ -314,17 +300,28 @@ class ReadOptions(ColumnKeywords, total=False):
 def detect(source: Any) -> Format:
     """Return the format of a file, by its ending and first bytes, or of an object; a table if it is no other."""
     if not is_path(source):
-        return next((each for each in OTHERS if each.accepts(source)), TABLE)
+        if isinstance(source, Mapping):
+            return FORMATS["obp"] if set(source) >= FEEDBACK else TABLE
+        record = source[0] if isinstance(source, Sequence) and len(source) else None
+        return next((each for each in OTHERS if each.accepts(record)), TABLE)
     path = Path(source)
     if not path.is_file():
         return TABLE
     with readable_errors(path), open_text(path) as file:
         head = file.read(HEAD_BYTES)
+        if head.lstrip().startswith(b"{") and b"\n" not in head:
+            head += file.readline(LONGEST_LINE)
     ending = ending_of(path)
     likely = [each for each in OTHERS if ending in each.endings] or OTHERS
     # The reader of the format that the ending claims gives the best error for a damaged file.
     claimed = next((each for each in likely if each.ending and each.ending == ending), TABLE)
-    return next((each for each in likely if each.sniff(head)), claimed)
+    return next(matching(head, likely), claimed)
+
+
+def matching(head: bytes, among: Iterable[Format]) -> Iterator[Format]:
+    """Iterate over the formats that a file which begins with these bytes may have."""
+    record = _first_record(head)
+    return (each for each in among if each.sniff(head) or each.accepts(record))
 
 
 def format_for_path(path: str | os.PathLike[str], format: str | None = None) -> Format:

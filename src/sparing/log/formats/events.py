@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -274,6 +274,82 @@ class Vocabulary:
         return notes
 
 
+def file_changed_error(name: str) -> LogError:
+    return LogError(f"{name} has changed since it was opened. Do not write to it until it is read")
+
+
+Arrays = dict[str, np.ndarray]
+"""Rows as arrays by their names in `Log.from_indices`; their support is a `distribution` or `sets`, (n, K)."""
+
+
+def example_row(n_features: int, n_actions: int, *, propensities: bool, distribution: bool = False) -> Arrays:
+    found: Arrays = {"contexts": np.zeros((1, n_features)), "rewards": np.zeros(1)}
+    found["actions"] = np.zeros(1, dtype=np.int32)
+    if propensities:
+        found["propensities"] = np.full(1, 1 / n_actions)
+    if distribution:
+        found["distribution"] = np.full((1, n_actions), 1 / n_actions)
+    return found
+
+
+class ArrayRows(Rows):
+    """A log that is read, in this thread, as arrays of any lengths; they are joined and cut to blocks.
+
+    `example` has the arrays of a row or more, of which only the shapes and types matter.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        n_rows: int,
+        names: tuple[Hashable, ...],
+        features: Sequence[str] | None,
+        example: Arrays,
+        progress: Progress | None,
+    ) -> None:
+        self.name, self.n_rows, self.progress = name, n_rows, progress
+        self._names, self._features = names, features
+        self.header = self._log([example], 0).part(slice(0, 0))
+
+    @abstractmethod
+    def arrays(self) -> Iterator[Arrays]:
+        """Iterate over the rows, from the first."""
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        held: list[Arrays] = []
+        first = many = 0
+        step = self.partition.block
+        for part in self.arrays():
+            low, stop = 0, len(part["actions"])
+            while low < stop:
+                size = min(step - many, stop - low)
+                held.append({name: each[low : low + size] for name, each in part.items()})
+                many, low = many + size, low + size
+                if many == step:
+                    yield first, self._log(held, first)
+                    held, many, first = [], 0, first + step
+        if many:
+            yield first, self._log(held, first)
+        if first + many != self.n_rows:
+            raise file_changed_error(self.name)
+
+    def _log(self, parts: list[Arrays], first_row: int) -> Log:
+        support = SupportBuilder(len(self._names), first_row=first_row)
+        for part in parts:
+            if "distribution" in part:
+                support.add_distribution(part.pop("distribution"))
+            elif "sets" in part:
+                support.add(part.pop("sets"))
+        joined: Any = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return Log.from_indices(
+            action_names=self._names,
+            support=support.build() if support.rows else None,
+            feature_names=self._features,
+            first_row=first_row,
+            **joined,
+        )
+
+
 class EventReader(ABC):
     """Reads a log from events. A format adds its `events`, and `notes` on what it assumed.
 
@@ -329,7 +405,7 @@ class EventReader(ABC):
         return rows, [*vocabulary.notes(), *own, *skipped]
 
 
-class EventScan(Rows):
+class EventScan(ArrayRows):
     """A log whose events are read again in every pass; the first pass has collected its vocabulary.
 
     `kept` are the encoded events of the first pass, or none: the next pass takes them out batch by batch.
@@ -345,104 +421,46 @@ class EventScan(Rows):
         progress: Progress | None,
         kept: deque[EventBatch],
     ) -> None:
-        self.reader, self.vocabulary, self.names, self.indices = reader, vocabulary, names, indices
-        self._kept = kept
-        self.n_rows, self.progress = vocabulary.rows, progress
-        self._extent = vocabulary.extent
-        self.header = self._block(iter([first]), len(first.actions), 0).part(slice(0, 0))
+        self.reader, self.vocabulary, self.indices = reader, vocabulary, indices
+        self._kept, self._extent, self.n_labels = kept, vocabulary.extent, len(names)
+        features = list(vocabulary.columns) or [CONSTANT]
+        example = self._arrays(first)
+        super().__init__(reader.name, vocabulary.rows, names, features, example, progress)
 
-    def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Read the events in this thread and yield each block with its first row."""
-        found = self._batches()
-        for first in range(0, self.n_rows, self.partition.block):
-            yield first, self._block(found, min(self.partition.block, self.n_rows - first), first)
-        if next(found, None) is not None:
-            raise file_changed_error(self.reader.name)
-
-    def _batches(self) -> Iterator[EventBatch]:
+    def arrays(self) -> Iterator[Arrays]:
         if self._kept:
             while self._kept:
-                yield self._kept.popleft()
+                yield self._arrays(self._kept.popleft())
             return
         for batch in self.vocabulary.batches(self.reader.events()):
             if self.vocabulary.extent != self._extent:
                 raise file_changed_error(self.reader.name)
-            yield batch
+            yield self._arrays(batch)
 
-    def _block(self, found: Iterator[EventBatch], n_rows: int, first_row: int) -> Log:
-        """Build a log of `n_rows` rows from the next batches."""
-        known = self.vocabulary
+    def _arrays(self, batch: EventBatch) -> Arrays:
+        known, n_rows, columns = self.vocabulary, len(batch.actions), np.asarray(batch.columns)
         contexts = np.zeros((n_rows, len(known.columns))) if known.columns else np.ones((n_rows, 1))
-        actions, rewards, propensities = np.empty(n_rows, dtype=np.int32), np.empty(n_rows), np.empty(n_rows)
-        support = SupportBuilder(len(self.names), first_row=first_row)
-        ids: list[str | int] = []
-        filled = 0
-        while filled < n_rows:
-            batch = next(found, None)
-            if batch is None or filled + len(batch.actions) > n_rows:
-                raise file_changed_error(self.reader.name)
-            rows = slice(filled, filled + len(batch.actions))
-            columns = np.asarray(batch.columns)
-            used = columns >= 0
-            places = np.repeat(np.arange(rows.start, rows.stop), batch.sizes)[used]
-            contexts[places, columns[used]] = np.asarray(batch.values)[used]
-            actions[rows] = self.indices[np.asarray(batch.actions)]
-            rewards[rows], propensities[rows] = batch.rewards, batch.propensities
-            ids += batch.ids
-            if "eligible" in known.first:
-                self._add_sets(support, batch)
-            filled = rows.stop
-        has_propensities = known.has("propensity") or known.has("probabilities")
-        return Log.from_indices(
-            contexts,
-            actions,
-            rewards,
-            self.names,
-            propensities=propensities if has_propensities else None,
-            support=support.build() if "eligible" in known.first else None,
-            context_ids=known.ids(ids) if known.has("context_id") else None,
-            feature_names=list(known.columns) or [CONSTANT],
-            first_row=first_row,
-        )
-
-    def _add_sets(self, support: SupportBuilder, batch: EventBatch) -> None:
-        n_rows, sizes = len(batch.actions), np.asarray(batch.set_sizes)
-        rows = np.repeat(np.arange(n_rows), sizes)
-        table = np.zeros((n_rows, len(self.names)))
-        np.add.at(table, (rows, self.indices[np.asarray(batch.members)]), batch.shares)
-        if self.vocabulary.has("probabilities"):
-            support.add_distribution(table)
-        else:
-            table[sizes == 0] = 1  # an event without a set could have taken any action
-            support.add(table > 0)
-
-
-def file_changed_error(name: str) -> LogError:
-    return LogError(f"{name} has changed since it was opened. Do not write to it until it is read")
-
-
-def rechunk_arrays(
-    parts: Iterable[tuple[np.ndarray, ...]], n_rows: int, step: int, name: str
-) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
-    """Yield arrays of `step` rows each (the last ones may have fewer) from arrays of any lengths.
-
-    There must be `n_rows` in all: otherwise the file has changed since they were counted.
-    """
-    held: list[tuple[np.ndarray, ...]] = []
-    first = many = 0
-    for part in parts:
-        low = 0
-        while low < len(part[0]):
-            piece = tuple(each[low : low + step - many] for each in part)
-            held.append(piece)
-            many, low = many + len(piece[0]), low + len(piece[0])
-            if many == step:
-                yield first, tuple(map(np.concatenate, zip(*held, strict=True)))
-                held, many, first = [], 0, first + step
-    if many:
-        yield first, tuple(map(np.concatenate, zip(*held, strict=True)))
-    if first + many != n_rows:
-        raise file_changed_error(name)
+        rows, used = np.repeat(np.arange(n_rows), batch.sizes), columns >= 0
+        contexts[rows[used], columns[used]] = np.asarray(batch.values)[used]
+        found = {
+            "contexts": contexts,
+            "actions": self.indices[np.asarray(batch.actions)],
+            "rewards": np.asarray(batch.rewards),
+        }
+        if known.has("propensity") or known.has("probabilities"):
+            found["propensities"] = np.asarray(batch.propensities)
+        if known.has("context_id"):
+            found["context_ids"] = known.ids(batch.ids)
+        if "eligible" in known.first:
+            sizes, members = np.asarray(batch.set_sizes), self.indices[np.asarray(batch.members)]
+            table = np.zeros((n_rows, self.n_labels))
+            np.add.at(table, (np.repeat(np.arange(n_rows), sizes), members), batch.shares)
+            if known.has("probabilities"):
+                found["distribution"] = table
+            else:
+                table[sizes == 0] = 1  # an event without a set could have taken any action
+                found["sets"] = table > 0
+        return found
 
 
 def raw_columns(log: Log) -> dict[str, Any]:

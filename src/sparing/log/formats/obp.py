@@ -16,17 +16,23 @@ from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.blocks import Blocks
-from sparing.log.formats.events import rechunk_arrays
+from sparing.log.formats.events import ArrayRows, Arrays, example_row
 from sparing.log.formats.records import EXACT
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
 from sparing.log.rows import AnyLog, Rows
-from sparing.log.support import Support, SupportBuilder
 from sparing.log.text_files import first_line, is_path
 from sparing.log.writer import LogStream, has_sets
 
 COUNTS = ("n_rounds", "n_actions")
 ROUNDS = ("context", "action", "position", "reward", "pscore", "pi_b")
+LOG_NAMES = {
+    "context": "contexts",
+    "action": "actions",
+    "reward": "rewards",
+    "pscore": "propensities",
+    "pi_b": "distribution",
+}
 REQUIRED = ("context", "action", "reward")
 BATCH_ROWS = 65_536
 
@@ -118,8 +124,8 @@ def _opened(source: Any) -> _Feedback:
     )
 
 
-class ObpScan(Rows):
-    """The rounds of a feedback at one position, read some at a time."""
+class ObpScan(ArrayRows):
+    """The rounds of a feedback at one position."""
 
     def __init__(
         self,
@@ -129,48 +135,22 @@ class ObpScan(Rows):
         n_rows: int,
         progress: Progress | None,
     ) -> None:
-        self.feedback, self.names, self.slot = feedback, names, slot
-        self.n_rows, self.progress = n_rows, progress
-        known, k = {"pscore", "pi_b"} & set(feedback.shapes), len(names)
-        chances = Support.from_distribution(np.full((1, k), 1 / k)) if "pi_b" in known else None
-        self.header = Log.from_indices(
-            np.empty((0, feedback.shapes["context"][1])),
-            np.empty(0, dtype=np.int32),
-            np.empty(0),
-            names,
-            propensities=np.empty(0) if known else None,
-            support=None if chances is None else chances.part(slice(0, 0)),
+        self.feedback, self.slot = feedback, slot
+        shapes = feedback.shapes
+        example = example_row(
+            shapes["context"][1], len(names), propensities="pscore" in shapes, distribution="pi_b" in shapes
         )
+        super().__init__("the feedback", n_rows, names, None, example, progress)
 
-    def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Read the rounds in this thread and yield each block with its first row."""
-        order = [name for name in ROUNDS if name in self.feedback.shapes and name != "position"]
-        for first, arrays in rechunk_arrays(
-            self._parts(order), self.n_rows, self.partition.block, "the feedback"
-        ):
-            found = dict(zip(order, arrays, strict=True))
-            support = SupportBuilder(len(self.names), first_row=first)
-            if "pi_b" in found:
-                support.add_distribution(found["pi_b"])
-            log = Log.from_indices(
-                found["context"],
-                found["action"].astype(np.int32),
-                found["reward"],
-                self.names,
-                propensities=found.get("pscore"),
-                support=support.build() if "pi_b" in found else None,
-                first_row=first,
-            )
-            yield first, log
-
-    def _parts(self, order: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yield the arrays as floats, of rounds at the position only."""
-        for _, arrays in self.feedback.read([*order, *(["position"] if self.slot is not None else [])]):
+    def arrays(self) -> Iterator[Arrays]:
+        names = [name for name in LOG_NAMES if name in self.feedback.shapes]
+        for _, arrays in self.feedback.read([*names, *(["position"] if self.slot is not None else [])]):
             rows = slice(None) if self.slot is None else arrays["position"] == self.slot
             table = arrays.get("pi_b")
             if table is not None and table.ndim == 3:
                 arrays["pi_b"] = table[:, :, (self.slot or 0) if table.shape[2] > 1 else 0]
-            yield tuple(arrays[name][rows].astype(np.float64) for name in order)
+            found = {LOG_NAMES[name]: arrays[name][rows].astype(np.float64) for name in names}
+            yield {**found, "actions": found["actions"].astype(np.int32)}
 
 
 def _check_shapes(shapes: Mapping[str, tuple[int, ...]], n: int, n_actions: int, slot: int | None) -> None:
