@@ -6,7 +6,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -161,7 +161,12 @@ class NumberColumn(Column):
         return (self.column,)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        values = self.numbers(column, first_row=first_row)
+        from sparing.log import arrays
+
+        if arrays.is_text(column.type):
+            values = self._mapped(column, cells.as_number, first_row=first_row)
+        else:
+            values = arrays.numbers(column, self.column, first_row=first_row)
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
         if all_valid(values):
             return
@@ -171,14 +176,6 @@ class NumberColumn(Column):
             raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
         out[~there, 0] = 0.0
         self._fill_gap(there, out)
-
-    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
-        """The numbers in cells, (n,), NaN where one is missing."""
-        from sparing.log import arrays
-
-        if arrays.is_text(column.type):
-            return self._mapped(column, cells.as_number, first_row=first_row)
-        return arrays.numbers(column, self.column, first_row=first_row)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
@@ -211,13 +208,10 @@ class RawColumn(NumberColumn):
     warn_deviations = math.inf  # there is no mean to go by
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        out[:, 0] = self.numbers(column, first_row=first_row)  # the log refuses what is not finite
-
-    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
-        """The numbers in cells, (n,), NaN where one is missing."""
         from sparing.log import arrays
 
-        return arrays.numbers(column, self.column, first_row=first_row)
+        # The log refuses what is not finite.
+        out[:, 0] = arrays.numbers(column, self.column, first_row=first_row)
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
@@ -254,7 +248,7 @@ class CategoryColumn(Column):
         return {value: i for i, value in enumerate(self.values)}
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        places = self.places(column, first_row=first_row)
+        places = self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
         if places.min(initial=0) >= 0:
             out[np.arange(len(places)), places] = 1.0
             return
@@ -262,10 +256,6 @@ class CategoryColumn(Column):
         rows = np.flatnonzero(places >= 0)
         out[rows, places[rows]] = 1.0
         self._fill_gap(there, out)
-
-    def places(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
-        """Return the place of each cell's 1, (n,): −1 if it has none, MISSING_CODE if it is missing."""
-        return self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         found = self._place(value)
@@ -398,11 +388,9 @@ class TimeColumn(Column):
     def seconds(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
         """Seconds since 1970 in UTC, (n,), NaN where the cell is missing."""
         moments = cells.to_seconds(column)
-        return self._mapped(column, self.second, first_row=first_row) if moments is None else moments
-
-    def second(self, value: Any) -> float:
-        """Seconds since 1970 in UTC of a cell; a ValueError where it is no moment."""
-        return cells.as_seconds(value, self.order)
+        if moments is not None:
+            return moments
+        return self._mapped(column, partial(cells.as_seconds, first=self.order), first_row=first_row)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         moment = cells.as_seconds(value, self.order)

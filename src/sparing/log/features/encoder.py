@@ -23,37 +23,15 @@ from sparing.log.features.columns import (
 from sparing.log.features.kernel import NystroemMap
 from sparing.log.labels import feature_names, first_repeated, shorten, suggest
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SHOWN = 8  # columns that a message lists
-
-
-def difference(known: Sequence[str], names: Collection[Hashable], index: Collection[Hashable] = ()) -> str:
-    """Describe which of the known columns are missing among some names, and which names are unknown.
-
-    `index` are the names of a frame's index, which is not read.
-    """
-    missing = [name for name in known if name not in names]
-    unknown = [name for name in names if name not in known]
-    parts = [
-        f"{what} {listed(some, SHOWN)}"
-        for what, some in (("no column", missing), ("unknown column", unknown))
-        if some
-    ]
-    pairs = [(name, suggest(name, unknown)) for name in missing[:SHOWN]]
-    guess = ", ".join(f"{shorten(name)} by {shorten(near)}" for name, near in pairs if near is not None)
-    asked = f"; did you mean {guess}? The" if guess else "; the"
-    hidden = [name for name in missing if name in index]
-    mend = "Give each by its name, None (null in JSON) where it is missing"
-    if hidden:
-        mend = f"The frame's index, which is not read, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
-    return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
 
 
 def listed(names: Sequence[Hashable], most: int) -> str:
     return ", ".join(map(shorten, names[:most])) + (", …" if len(names) > most else "")
 
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 VERSION = 1
 CONSTANT = "constant"
@@ -269,7 +247,28 @@ class Encoder:
         )
 
     def _difference(self, names: Sequence[Hashable], index: Sequence[Hashable] = ()) -> str:
-        return difference([column.column for column in self.columns], names, index)
+        """Describe which columns are missing among some names, and which names are unknown.
+
+        `index` are the names of a frame's index, which is not read.
+        """
+        known = list(self.by_column)
+        missing = [name for name in known if name not in names]
+        unknown = [name for name in names if name not in known]
+        parts = [
+            f"{what} {listed(some, SHOWN)}"
+            for what, some in (("no column", missing), ("unknown column", unknown))
+            if some
+        ]
+        pairs = [(name, suggest(name, unknown)) for name in missing[:SHOWN]]
+        guess = ", ".join(f"{shorten(name)} by {shorten(near)}" for name, near in pairs if near is not None)
+        asked = f"; did you mean {guess}? The" if guess else "; the"
+        hidden = [name for name in missing if name in index]
+        mend = "Give each by its name, None (null in JSON) where it is missing"
+        if hidden:
+            mend = (
+                f"The frame's index, which is not read, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
+            )
+        return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
 
     # Many rows.
 
