@@ -44,7 +44,6 @@ OTHER_TASK = re.compile(rb"[ \t]*(?:ccb|slates|ca)[ \t][^|]*\|")
 SHARED_LINE = re.compile(rb"shared[ \t|]")
 FIELD = re.compile(r'"(\w+)"\s*:')
 FEEDBACK = {"context", "action", "reward", "n_actions"}
-INTERACTION = {"context", "action", "reward"}
 OBP_MEMBER = re.compile(
     rb"(?:n_rounds|n_actions|context|action|position|reward|pscore|pi_b|action_context|expected_reward)\.npy"
 )
@@ -94,37 +93,24 @@ def _first_record(head: bytes) -> Any:
         return {name: {} for name in FIELD.findall(first.decode(errors="replace"))}
 
 
-def _is_labelled(record: Any) -> bool:
-    """An object with a label or a list of actions, itself or in its context `c`."""
-    parts = [record, record.get("c")] if isinstance(record, Mapping) else []
-    keys = [str(key) for part in parts if isinstance(part, Mapping) for key in part]
-    return any(key.startswith("_label") or key in ("_multi", "_outcomes") for key in keys)
-
-
-def _is_dsjson(record: Any) -> bool:
-    return _is_labelled(record) and isinstance(record.get("c"), Mapping) and "_multi" not in record
-
-
-def _is_vw_json(record: Any) -> bool:
-    return _is_labelled(record) and not _is_dsjson(record)
-
-
-def _is_coba(record: Any) -> bool:
-    return isinstance(record, Mapping) and set(record) >= INTERACTION and not _is_labelled(record)
-
-
-def _is_river(record: Any) -> bool:
-    return isinstance(record, list | tuple) and len(record) == 4
+def _json_format(record: Any) -> str:
+    """The name of the format of a JSON value or an item of a list; empty if it is none of other tools."""
+    if isinstance(record, list | tuple):
+        return "river" if len(record) == 4 else ""
+    if not isinstance(record, Mapping):
+        return ""
+    context: Any = record.get("c")
+    in_context = isinstance(context, Mapping) and "_multi" not in record
+    keys = [str(key) for key in (*record, *(context if in_context else ()))]
+    if any(key.startswith("_label") or key in ("_multi", "_outcomes") for key in keys):
+        return "dsjson" if in_context else "vw-json"
+    return "coba" if set(record) >= {"context", "action", "reward"} else ""
 
 
 def _lines(head: bytes) -> list[bytes]:
     lines = head.removeprefix(b"\xef\xbb\xbf").splitlines()
     whole = lines[:-1] if len(lines) > 1 and not head.endswith(b"\n") else lines
     return [line for line in whole if line.strip()]
-
-
-def _never(source: Any) -> bool:
-    return False
 
 
 PASSED = ("progress", "keep", "engine", "workers", "items", "item_features")
@@ -137,16 +123,15 @@ class Format:
 
     `scan(source, progress=..., **options)` returns the rows and what was assumed; `writer(log, path)` what could not be
     written, and is None if the format is only read. Files of this format may have one of `endings`, and no others have
-    `ending`. `sniff` tests the first bytes of a file, `accepts` the first record of a file or a list. `sparse` says how
-    features that a file does not name are found among those of another; see `Encoder.aligned`.
+    `ending`. `sniff` tests the first bytes of a file, unless it has JSON lines. `sparse` says how features that a file
+    does not name are found among those of another; see `Encoder.aligned`.
     """
 
     name: str
     title: str
     scan: Callable[..., tuple[Rows, list[str]]]
     endings: tuple[str, ...]
-    sniff: Callable[[bytes], bool] = _never
-    accepts: Callable[[Any], bool] = _never
+    sniff: Callable[[bytes], bool] | None = None
     ending: str = ""
     writer: Callable[[AnyLog, str | os.PathLike[str]], list[str]] | None = None
     sparse: str | None = "values"
@@ -264,13 +249,12 @@ OTHERS = (
         "Vowpal Wabbit's --dsjson lines",
         _events(DsjsonReader),
         (".dsjson", *JSON),
-        accepts=_is_dsjson,
         ending=".dsjson",
         writer=vw_json.write_dsjson,
     ),
-    Format("vw-json", "Vowpal Wabbit's --json lines", _events(VwJsonReader), JSON, accepts=_is_vw_json),
-    Format("coba", "coba's logged interactions", _events(CobaReader), JSON, accepts=_is_coba),
-    Format("river", "river's bandit history", _events(RiverReader), JSON, accepts=_is_river),
+    Format("vw-json", "Vowpal Wabbit's --json lines", _events(VwJsonReader), JSON),
+    Format("coba", "coba's logged interactions", _events(CobaReader), JSON),
+    Format("river", "river's bandit history", _events(RiverReader), JSON),
 )
 """Other tools' formats; a file in none of them is a table."""
 
@@ -303,7 +287,7 @@ def detect(source: Any) -> Format:
         if isinstance(source, Mapping):
             return FORMATS["obp"] if set(source) >= FEEDBACK else TABLE
         record = source[0] if isinstance(source, Sequence) and len(source) else None
-        return next((each for each in OTHERS if each.accepts(record)), TABLE)
+        return FORMATS.get(_json_format(record), TABLE)
     path = Path(source)
     if not path.is_file():
         return TABLE
@@ -320,8 +304,8 @@ def detect(source: Any) -> Format:
 
 def matching(head: bytes, among: Iterable[Format]) -> Iterator[Format]:
     """Iterate over the formats that a file which begins with these bytes may have."""
-    record = _first_record(head)
-    return (each for each in among if each.sniff(head) or each.accepts(record))
+    lines = _json_format(_first_record(head))
+    return (each for each in among if each.name == lines or (each.sniff and each.sniff(head)))
 
 
 def format_for_path(path: str | os.PathLike[str], format: str | None = None) -> Format:
@@ -541,9 +525,6 @@ def scan(
     ----------
     source : path, str, table or mapping
         A file, a folder, a pattern (`logs/*.parquet`), a URI (`s3://bucket/logs`), or a table in memory.
-    contexts, action, reward, propensity, distribution, eligible, context_id : str
-        The columns of a table. `distribution` is the prefix of one probability column for each action, `eligible` a
-        list column of the labels that were available.
     engine : str, Engine or client
         Where the rows of tables are read: `local` threads, or a Dask scheduler's address or client; see
         `sparing.engines`. Other tools' files are read by one thread.
@@ -551,6 +532,7 @@ def scan(
         Workers of the engine; by default one for each core.
     progress : callable, optional
         Called as `progress(done, total)` during every pass.
+    contexts, action, reward, propensity, distribution, eligible, context_id : str
     actions, format, features, items, item_features, delimiter, decimal, **options
         As in `read_log`. With `features="auto"` another tool's log is read into memory.
 
@@ -590,27 +572,11 @@ def convert(
     progress: Progress | None = None,
     **options: Any,
 ) -> tuple[AnyLog, list[str], list[str]]:
-    """Write a log in another format.
+    """Write a log in another format, in memory that does not grow with the rows.
 
-    Memory does not grow with the number of rows. The target gets its name when it is complete.
-
-    Parameters
-    ----------
-    source : path, str, table or mapping
-        As in `read_log`.
-    target : path or str
-        The file to write.
-    source_format, target_format : str, optional
-        Names of formats; by default detected from the content, and chosen by the target's ending.
-    progress : callable, optional
-        Called as `progress(rows, total)` during every pass; the total is 0 until it is known.
-    **options
-        How to read, as in `read_log`.
-
-    Returns
-    -------
-    tuple of log, list of str and list of str
-        The log (a scan if the source is a file), what was assumed, and what the target cannot carry.
+    The formats are detected from the source's content and chosen by the target's ending, unless they are named.
+    `progress(rows, total)` is called during every pass, with a total of 0 until it is known; `options` are those of
+    `read_log`. Returns the log (a scan if the source is a file), what was assumed, and what the target cannot carry.
     """
     write = format_for_path(target, target_format).written()  # refuse before long work
     rows, assumed = open_log(source, format=source_format, progress=progress, **options)
