@@ -295,7 +295,7 @@ class Member:
         fits = simple and size - file.tell() == prod(shape) * dtype.itemsize
         return cls(shape, dtype) if fits else None
 
-    def rows(self, file: IO[bytes], many: int) -> np.ndarray:
+    def read(self, file: IO[bytes], many: int) -> np.ndarray:
         needed = many * prod(self.shape[1:]) * self.dtype.itemsize
         content = file.read(needed)
         if len(content) < needed:
@@ -312,13 +312,12 @@ def _member_rows(path: Path, members: dict[str, Member]) -> Iterator[tuple[int, 
             raise ValueError("it has changed since it was opened")
         for rows in Blocks.of_table(n, widest):
             many = rows.stop - rows.start
-            yield rows.start, {name: member.rows(files[name], many) for name, member in members.items()}
+            yield rows.start, {name: member.read(files[name], many) for name, member in members.items()}
 
 
 ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
     "context": lambda log: np.array(log.contexts),
     "action": lambda log: log.actions.astype(np.int64),
-    "position": lambda log: None,
     "reward": lambda log: np.array(log.rewards),
     "pscore": lambda log: None if log.propensities is None else np.array(log.propensities),
     "pi_b": lambda log: _distributions(log),
@@ -329,14 +328,6 @@ ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
 def _distributions(log: Log) -> np.ndarray | None:
     table = log.support.distribution() if has_sets(log) else None
     return None if table is None else np.array(table)[:, :, None]
-
-
-def to_feedback(log: Log) -> tuple[dict[str, Any], list[str]]:
-    """Return a log as a `bandit_feedback`, with pi_b if it has full distributions, and what it cannot carry."""
-    arrays = {name: of(log) for name, of in ARRAYS.items()}
-    if arrays["pi_b"] is None:
-        del arrays["pi_b"]
-    return {"n_rounds": log.n_rows, "n_actions": log.n_actions, **arrays}, _lost(log)
 
 
 def _lost(log: Log) -> list[str]:
