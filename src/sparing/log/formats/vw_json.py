@@ -156,7 +156,8 @@ class DsjsonReader(_LabelledReader):
         pdrop: str = REFUSE,
     ) -> None:
         super().__init__(source, EXPECTED_EVENT, action_id, ignore)
-        self.context_id, self.drops = context_id, DropRate(pdrop)
+        self.context_id, self.pdrop = context_id, one_of("pdrop", pdrop, (REFUSE, IGNORE))
+        self.drop_rates: dict[float, str] = {}
         self.a, self.label = IndexBase("a"), IndexBase("_label_Action")
 
     def scan(self, **options: Any) -> tuple[Rows, list[str]]:
@@ -193,7 +194,7 @@ class DsjsonReader(_LabelledReader):
         ranking = self._ranking(record, len(eligible), where)
         first = ranking[0] if ranking else None
         chosen = chosen_index(label, len(eligible), where, base=self.label.base, otherwise=first)
-        self.drops.add(finite(record.get("pdrop") or 0, where, "pdrop"), where)
+        self._add_drop_rate(finite(record.get("pdrop") or 0, where, "pdrop"), where)
         ids = get_path(record, self.context_id) if self.context_id else None
         self.seen["ids"] += ids is not None
         shares = _probabilities(record, ranking, len(eligible), where)
@@ -224,7 +225,32 @@ class DsjsonReader(_LabelledReader):
         notes += [*self.a.notes(), *self.label.notes()]
         if self.context_id == CONTEXT_ID and not self.seen["ids"]:
             notes.append("EventId names an event, not a context: context_id='EventId' would keep it.")
-        return [*notes, *self.drops.notes()]
+        dropped = max(self.drop_rates)
+        if len(self.drop_rates) > 1:
+            notes.append(
+                f"Events were dropped at rates up to {dropped:g} (pdrop) that differ, and the log has no weights: "
+                "averages over it are not averages over the traffic."
+            )
+        elif dropped:
+            notes.append(
+                f"Of all events alike, {dropped:g} were dropped (pdrop): counts are smaller, averages the same."
+            )
+        return notes
+
+    def _add_drop_rate(self, share: float, where: str) -> None:
+        if not 0 <= share < 1:
+            raise LogError(
+                f"{where}: pdrop is {share}; must be in [0, 1), for a logged event was not dropped"
+            )
+        self.drop_rates.setdefault(share, where)
+        if len(self.drop_rates) > 1 and self.pdrop == REFUSE:
+            known, place = next(iter(self.drop_rates.items()))
+            raise LogError(
+                f"{where}: pdrop is {share}, but {known} at {place}. Vowpal Wabbit counts such an event 1/(1 − pdrop) "
+                "times, and a log has no weights: averages over it would not be averages over the traffic. Read "
+                "the events of each pdrop on their own, or all as they are with pdrop='ignore' "
+                "(sparing convert --option pdrop=ignore)"
+            )
 
 
 def _probabilities(
@@ -242,39 +268,6 @@ def _probabilities(
     for position, share in zip(ranking, shares, strict=True):
         table[position] = finite(share, where, "a probability in p")
     return table
-
-
-class DropRate:
-    """The share of events that was dropped from the log (`pdrop`), which must be the same for all."""
-
-    def __init__(self, rule: str) -> None:
-        self.rule = one_of("pdrop", rule, (REFUSE, IGNORE))
-        self.rates: dict[float, str] = {}
-
-    def add(self, share: float, where: str) -> None:
-        if not 0 <= share < 1:
-            raise LogError(
-                f"{where}: pdrop is {share}; must be in [0, 1), for a logged event was not dropped"
-            )
-        self.rates.setdefault(share, where)
-        if len(self.rates) > 1 and self.rule == REFUSE:
-            known, place = next(iter(self.rates.items()))
-            raise LogError(
-                f"{where}: pdrop is {share}, but {known} at {place}. Vowpal Wabbit counts such an event 1/(1 − pdrop) "
-                "times, and a log has no weights: averages over it would not be averages over the traffic. Read "
-                "the events of each pdrop on their own, or all as they are with pdrop='ignore' "
-                "(sparing convert --option pdrop=ignore)"
-            )
-
-    def notes(self) -> list[str]:
-        top = max(self.rates)
-        if len(self.rates) > 1:
-            return [
-                f"Events were dropped at rates up to {top:g} (pdrop) that differ, and the log has no weights: "
-                "averages over it are not averages over the traffic."
-            ]
-        alike = f"Of all events alike, {top:g} were dropped (pdrop): counts are smaller, averages the same."
-        return [alike] if top else []
 
 
 class IndexBase:

@@ -187,10 +187,12 @@ class VwTextReader(_LineReader):
         super().__init__(source, by_number, context_id)
 
     def events(self) -> Iterator[Event]:
-        blocks = _BlockEvidence()
+        # Lines in blocks with one label each are --cb_adf: read as --cb, one line of each event would silently be left.
+        in_block = labelled = 0
+        mixed, single = "", True
         for line in self.lines():
             if line is None:
-                blocks.labelled = blocks.unlabelled = 0
+                in_block = labelled = 0
                 continue
             if line.labels == [SHARED]:
                 raise LogError(
@@ -198,13 +200,20 @@ class VwTextReader(_LineReader):
                 )
             found = [parse_label(token, line.where) for token in line.labels]
             costs = any(each.cost is not None for each in found)
-            blocks.add(line.where, costs)
+            in_block, labelled = in_block + 1, labelled + costs
+            single = single and labelled < 2
+            if not mixed and 0 < labelled < in_block:
+                mixed = line.where
             if costs:
                 self.seen["listing" if len(found) > 1 else "alone"] += 1
                 yield self._event(line, found)
             else:
                 self.skipped["unlabelled lines"] += 1
-        blocks.check()
+        if single and mixed:
+            raise LogError(
+                f"{mixed}: one line with a label among lines without: these are blocks of --cb_adf, a line an "
+                "action. Read them with format='vw-adf'; if they are --cb lines, delete those without a label"
+            )
 
     def _event(self, line: Line, found: list[CbLabel]) -> Event:
         chosen = [(each, -each.cost) for each in found if each.cost is not None]
@@ -233,33 +242,6 @@ class VwTextReader(_LineReader):
                 "does."
             )
         return notes
-
-
-class _BlockEvidence:
-    """Whether lines form blocks with one label each, as only `--cb_adf` has them.
-
-    Read as `--cb`, such a file would silently give one line of each event, and the other actions would be skipped.
-    """
-
-    def __init__(self) -> None:
-        self.labelled = self.unlabelled = 0
-        self.block = ""
-        self.single = True
-
-    def add(self, where: str, labelled: bool) -> None:
-        self.labelled += labelled
-        self.unlabelled += not labelled
-        self.single = self.single and self.labelled < 2
-        if self.labelled and self.unlabelled and not self.block:
-            self.block = where
-
-    def check(self) -> None:
-        """Refuse a file in which no block has two labels and some block has a line without one."""
-        if self.single and self.block:
-            raise LogError(
-                f"{self.block}: one line with a label among lines without: these are blocks of --cb_adf, a line an "
-                "action. Read them with format='vw-adf'; if they are --cb lines, delete those without a label"
-            )
 
 
 class VwAdfReader(_LineReader):
