@@ -80,23 +80,21 @@ def _means_missing(word: str) -> bool:
 
 def _check_signs(name: str, words: Sequence[str]) -> None:
     commas = [word for word in words if "," in word]
+    decimal = next(filter(has_comma, words), None)
     if commas and all(map(THOUSANDS.fullmatch, commas)) and all(map(_reads, words)):
-        raise LogError(
-            f"{name} holds {shorten(commas[0])}: numbers with thousands separators? Then remove them. With a decimal comma, read the text file "
-            f"with decimal=','; if they are words, {CATEGORY}"
+        odd, what = (
+            commas[0],
+            "thousands separators? Then remove them. With a decimal comma, read the text file",
         )
-    first = next(filter(has_comma, words), None)
-    if first is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
-        raise LogError(
-            f"{name} holds {shorten(first)}: numbers with a decimal comma? Then read the text file with decimal=','; if they are words, "
-            f"{CATEGORY}"
-        )
-    if words and all(map(_reads, words)):
-        signed = next(word for word in words if not cells.is_number(word))
-        raise LogError(
-            f"{name} holds {shorten(signed)}: numbers with currency or percent signs, or thousands separators? Then remove the signs; if they are words, "
-            f"{CATEGORY}"
-        )
+        what += " with decimal=','"
+    elif decimal is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
+        odd, what = decimal, "a decimal comma? Then read the text file with decimal=','"
+    elif words and all(map(_reads, words)):
+        odd = next(word for word in words if not cells.is_number(word))
+        what = "currency or percent signs, or thousands separators? Then remove the signs"
+    else:
+        return
+    raise LogError(f"{name} holds {shorten(odd)}: numbers with {what}; if they are words, {CATEGORY}")
 
 
 def _reads(word: str) -> bool:
@@ -560,16 +558,18 @@ class ColumnProfile:
             return self._vector(gap)
         if kind == "raw":
             return RawColumn(self.column, gap=False)
-        if not gap and self._constant(kind):
+        numbers, n_words = self.moments.get(kind, Moments()), len(self.counts)
+        same = numbers.low == numbers.high if numbers.count else n_words == 1 and not self.uncounted
+        if same and not gap:
             return "left out, the same in every row"
         if self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys():
             orders = [kind for kind in TIMES if self.tests[kind]]
             check_text_column(self.column, list(self.counts), kind, orders)
-        if self.spec.kind == "auto" and kind == "category" and self._identifies_rows:
+        unique = n_words > MOST_PLACES and n_words > ID_SHARE * self.counts.total()
+        if self.spec.kind == "auto" and kind == "category" and unique:
             dates = all(map(DATE.fullmatch, self.counts))
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
             return f"left out, a different value in nearly every row{hint}"
-        numbers = self.moments.get(kind, Moments())
         if kind == "number":
             return NumberColumn(self.column, gap, numbers.mean, scale_of(numbers))
         if kind in TIMES:
@@ -586,18 +586,6 @@ class ColumnProfile:
         if self.vectors is not None:
             return "vector"
         return next((kind for kind, passed in self.tests.items() if passed), "category")
-
-    @property
-    def _identifies_rows(self) -> bool:
-        """Whether the column is an id: nearly every row has its own value."""
-        counted = sum(self.counts.values())
-        return len(self.counts) > MOST_PLACES and len(self.counts) > ID_SHARE * counted
-
-    def _constant(self, kind: str) -> bool:
-        numbers = self.moments.get(kind, Moments())
-        if numbers.count:
-            return numbers.low == numbers.high
-        return len(self.counts) == 1 and not self.uncounted
 
     def _category(self, kind: str, gap: bool) -> Column:
         """Return the common values as a category; hash the column if its values are mostly rare."""
