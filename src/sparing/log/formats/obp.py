@@ -55,7 +55,7 @@ def scan(
     `position` selects one. `actions` names the actions 0..K−1 in order. The arrays of an .npz, compressed or not, are
     read some rows at a time; those that are stored column by column are read into memory.
     """
-    feedback = _opened(source)
+    feedback = _Feedback(source)
     missing = [name for name in REQUIRED if name not in feedback.names]
     if missing:
         expected = f"context, action, reward and more of {(*COUNTS, *ROUNDS)}"
@@ -72,56 +72,53 @@ def scan(
     return ObpScan(feedback, names, slot, n_rows, progress), notes
 
 
-@dataclass(frozen=True)
 class _Feedback:
-    """Names of all arrays of a feedback, its counts, the shapes of those for each round, and a reader of their rows.
+    """Names of all arrays of a feedback, its counts, and the arrays for each round, in memory or in the .npz."""
 
-    `read(names)` yields the rows of arrays of equal length, some at a time, with the first row's number.
-    """
-
-    names: list[str]
-    counts: dict[str, Any]
-    shapes: dict[str, tuple[int, ...]]
-    read: Callable[[Sequence[str]], Iterator[tuple[int, dict[str, np.ndarray]]]]
-
-    @classmethod
-    def in_memory(cls, fields: Mapping[str, Any]) -> "_Feedback":
-        given = {name: value for name, value in fields.items() if value is not None}
-        arrays = {
-            name: floats(given[name], f"the values of {name}", copy=None) for name in ROUNDS if name in given
+    def __init__(self, source: Any) -> None:
+        if isinstance(source, Mapping):
+            fields = {name: value for name, value in source.items() if value is not None}
+        elif is_path(source):
+            with _archive(source) as (archive, infos):
+                fields = dict.fromkeys(infos) | {
+                    name: _array(archive, infos[name], by_rows=name in ROUNDS)
+                    for name in (*COUNTS, *ROUNDS)
+                    if name in infos
+                }
+        else:
+            raise LogError(
+                f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
+            )
+        self.source, self.names = source, list(fields)
+        self.counts = {name: fields[name] for name in COUNTS if name in fields}
+        self.arrays: dict[str, np.ndarray | Member] = {
+            name: each if isinstance(each, Member) else floats(each, f"the values of {name}", copy=None)
+            for name, each in fields.items()
+            if name in ROUNDS
         }
+        self.shapes = {name: each.shape for name, each in self.arrays.items()}
 
-        def read(names: Sequence[str]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-            widest = max(prod(arrays[name].shape[1:]) for name in names)
-            for rows in Blocks.of_table(len(arrays[names[0]]), widest):
-                yield rows.start, {name: arrays[name][rows] for name in names}
-
-        shapes = {name: array.shape for name, array in arrays.items()}
-        return cls(list(given), {name: given[name] for name in COUNTS if name in given}, shapes, read)
-
-
-def _opened(source: Any) -> _Feedback:
-    if isinstance(source, Mapping):
-        return _Feedback.in_memory(source)
-    if not is_path(source):
-        raise LogError(
-            f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
-        )
-    with _archive(source) as (archive, infos):
-        members: dict[str, Member | None] = {}
-        for name in ROUNDS:
-            if name in infos:
-                with _member(archive, infos[name]) as file:
-                    members[name] = Member.of(file, infos[name].file_size)
-        rowwise = {name: member for name, member in members.items() if member is not None}
-        loaded = COUNTS if len(rowwise) == len(members) else (*COUNTS, *ROUNDS)
-        fields = {name: _whole_array(archive, infos[name]) for name in loaded if name in infos}
-    if loaded != COUNTS:
-        return _Feedback.in_memory({**dict.fromkeys(infos, ()), **fields})
-    shapes = {name: member.shape for name, member in rowwise.items()}
-    return _Feedback(
-        list(infos), fields, shapes, lambda names: _member_rows(source, {n: rowwise[n] for n in names})
-    )
+    def read(self, names: Sequence[str]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yield the rows of arrays of equal length, some at a time, with the first row's number."""
+        arrays = {name: self.arrays[name] for name in names}
+        files: dict[str, IO[bytes]] = {}
+        with contextlib.ExitStack() as stack:
+            if any(isinstance(each, Member) for each in arrays.values()):
+                archive, infos = stack.enter_context(_archive(self.source))
+                for name, each in arrays.items():
+                    if isinstance(each, Member):
+                        files[name] = stack.enter_context(_member(archive, infos[name]))
+                        if Member.of(files[name], infos[name].file_size) != each:
+                            raise ValueError("it has changed since it was opened")
+            widest = max(prod(self.shapes[name][1:]) for name in names)
+            for rows in Blocks.of_table(self.shapes[names[0]][0], widest):
+                yield (
+                    rows.start,
+                    {
+                        name: each.read(files[name], rows) if isinstance(each, Member) else each[rows]
+                        for name, each in arrays.items()
+                    },
+                )
 
 
 class ObpScan(ArrayRows):
@@ -265,7 +262,11 @@ def _archive(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, zipfile.Zi
         ) from None
 
 
-def _whole_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, by_rows: bool) -> "Member | np.ndarray":
+    with _member(archive, info) as file:
+        member = Member.of(file, info.file_size) if by_rows else None
+    if member is not None:
+        return member
     with _member(archive, info) as file:
         return unpacked(file.read(info.file_size + 1), info.filename)
 
@@ -295,24 +296,13 @@ class Member:
         fits = simple and size - file.tell() == prod(shape) * dtype.itemsize
         return cls(shape, dtype) if fits else None
 
-    def read(self, file: IO[bytes], many: int) -> np.ndarray:
+    def read(self, file: IO[bytes], rows: slice) -> np.ndarray:
+        many = rows.stop - rows.start
         needed = many * prod(self.shape[1:]) * self.dtype.itemsize
         content = file.read(needed)
         if len(content) < needed:
             raise ValueError("it ends too early")
         return np.frombuffer(content, self.dtype).reshape(many, *self.shape[1:])
-
-
-def _member_rows(path: Path, members: dict[str, Member]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    n = next(iter(members.values())).shape[0]
-    widest = max(prod(member.shape[1:]) for member in members.values())
-    with _archive(path) as (archive, infos), contextlib.ExitStack() as stack:
-        files = {name: stack.enter_context(_member(archive, infos[name])) for name in members}
-        if any(Member.of(files[name], infos[name].file_size) != members[name] for name in members):
-            raise ValueError("it has changed since it was opened")
-        for rows in Blocks.of_table(n, widest):
-            many = rows.stop - rows.start
-            yield rows.start, {name: member.read(files[name], many) for name, member in members.items()}
 
 
 ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
