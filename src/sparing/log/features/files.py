@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,10 @@ def as_features(said: str | Mapping[str, Any] | None) -> Encoder | Features | st
 
 
 def _features(saved: Mapping[str, Any]) -> Encoder | Features:
-    return Encoder.from_header(saved) if "version" in saved else _plan(dict(saved))
-
-
-def _plan(saved: dict[str, Any]) -> Features:
-    if not isinstance(saved.get("columns"), Mapping):
+    if "version" in saved:
+        return Encoder.from_header(saved)
+    columns = saved.get("columns")
+    if not isinstance(columns, Mapping):
         return features(saved)
     settings = {name: saved[name] for name in ("kernel", "constant") if name in saved}
-    plan = features(saved["columns"], **settings) if saved["columns"] else features("auto", **settings)
-    return Features(plan.specs, saved.get("others"), plan.kernel, plan.constant)
+    return replace(features(columns or "auto", **settings), others=saved.get("others"))
