@@ -82,21 +82,21 @@ def _has_bars(lines: list[bytes]) -> bool:
 
 
 def _first_record(head: bytes) -> Any:
-    """The first JSON object or list on a line; the names of its fields, if it is damaged or cut off.
-
-    Vowpal Wabbit skips other lines.
-    """
+    """The first JSON object or list on a line (Vowpal Wabbit skips others), or the like if it is damaged or cut off."""
     first = next((line for line in _lines(head) if line.lstrip().startswith((b"{", b"["))), b"")
     try:
         return load_json(first)
     except ValueError:
-        return {name: {} for name in FIELD.findall(first.decode(errors="replace"))}
+        if re.match(rb"\s*\[\s*\[", first):
+            return [[]]
+        names = dict.fromkeys(FIELD.findall(first.decode(errors="replace")))  # at any depth
+        return {name: names for name in names if name != "_multi" or "c" not in names}
 
 
 def _json_format(record: Any) -> str:
     """The name of the format of a JSON value or an item of a list; empty if it is none of other tools."""
     if isinstance(record, list | tuple):
-        return "river" if len(record) == 4 else ""
+        return "river" if record and not isinstance(record[0], str | int | float | Mapping) else ""
     if not isinstance(record, Mapping):
         return ""
     context: Any = record.get("c")
