@@ -340,7 +340,7 @@ class ArrayRows(Rows):
                 support.add_distribution(part.pop("distribution"))
             elif "sets" in part:
                 support.add(part.pop("sets"))
-        joined: Any = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        joined: Any = {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
         return Log.from_indices(
             action_names=self._names,
             support=support.build() if support.rows else None,
