@@ -62,6 +62,19 @@ def records(log, name):
             yield {**label, "_label_Action": place + 1, **features, "_multi": actions}
 
 
+def to_feedback(log):
+    """OBP's dict of a log with propensities and full distributions."""
+    return {
+        "n_rounds": log.n_rows,
+        "n_actions": log.n_actions,
+        "context": log.contexts,
+        "action": log.actions.astype(np.int64),
+        "reward": log.rewards,
+        "pscore": log.propensities,
+        "pi_b": log.support.distribution()[:, :, None],
+    }
+
+
 def read(source, name=None, **options):
     """The log, and what was assumed."""
     return read_log(source, format=name, notes=True, **options)

@@ -8,8 +8,7 @@ import other_formats
 from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log, conversion, convert, read_log, write_log
-from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, format_for_path, named
-from sparing.log.formats.obp import to_feedback
+from sparing.log.formats import FORMATS, OTHERS, TABLE, detect, format_for_path, matching, named
 
 
 @pytest.mark.parametrize("support", ["distribution", "unknown"])
@@ -20,7 +19,7 @@ def test_each_file_is_recognised_as_its_own_format_only(name, support, draw, tmp
         other_formats.write(draw(support=support), path, name)
         assert detect(path) is FORMATS[name]
         head = path.read_bytes()[:4096]
-        assert [each.name for each in FORMATS.values() if each.sniff(head)] == [name]
+        assert [each.name for each in matching(head, FORMATS.values())] == [name]
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "arrow"])
@@ -76,7 +75,7 @@ def test_objects_in_memory(draw, tmp_path):
         other_formats.write(log, tmp_path / name, name)
         records = [json.loads(line) for line in (tmp_path / name).read_text().splitlines()]
         assert detect(records) is FORMATS[name]
-    assert detect(to_feedback(log)[0]) is FORMATS["obp"]
+    assert detect(other_formats.to_feedback(log)) is FORMATS["obp"]
     assert detect([{"c": {}, "_label_cost": 1}]) is FORMATS["dsjson"]
     for other in (
         [{"x_0": 1.0, "action": 1, "reward": 1}],

@@ -12,7 +12,7 @@ import other_formats
 from each import for_each
 from sparing.errors import LogError
 from sparing.log import Log, convert, read_log, write_log
-from sparing.log.formats import FORMATS, OTHERS, TABLE, obp, records, scan
+from sparing.log.formats import FORMATS, OTHERS, TABLE, records, scan
 from sparing.log.log import Log as Whole
 from sparing.log.passes import Statistic
 from sparing.log.rows import InMemoryRows
@@ -129,8 +129,7 @@ def test_a_single_action_in_the_last_block_is_known_before_the_first(lone, tmp_p
 def test_arrays_are_written_as_numpy_writes_them(tmp_path):
     log = drawn(labels=[0, 1, 2, 3, 4])
     write_log(Walked(log), tmp_path / "one.npz")
-    arrays = {name: value for name, value in obp.to_feedback(log)[0].items() if value is not None}
-    np.savez(tmp_path / "other.npz", **arrays)
+    np.savez(tmp_path / "other.npz", **other_formats.to_feedback(log))
     assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "other.npz").read_bytes()
 
 
@@ -165,7 +164,7 @@ def test_tables_of_a_folder_are_one_log(tmp_path):
 
 
 def test_what_is_in_memory_is_converted_as_it_is(tmp_path):
-    feedback = obp.to_feedback(drawn(labels=[0, 1, 2, 3, 4]))[0]
+    feedback = other_formats.to_feedback(drawn(labels=[0, 1, 2, 3, 4]))
     log, _, _ = convert(feedback, tmp_path / "log.parquet")
     assert isinstance(log, Whole)
     assert np.array_equal(log.contexts, feedback["context"])

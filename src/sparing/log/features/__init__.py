@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from sparing.errors import SettingError
 from sparing.log.features.encoder import Encoder as Encoder
 from sparing.log.features.fitting import Features as Features
 from sparing.log.features.fitting import hashed as hashed
-from sparing.log.features.fitting import parse_specs
+from sparing.log.features.fitting import parse_spec
 from sparing.log.features.fitting import vector as vector
 from sparing.log.features.kernel import Nystroem
 from sparing.log.features.kernel import nystroem as nystroem
@@ -48,7 +49,26 @@ class _Make:
         >>> sparing.features(age="number", country="category").columns([])
         ('age', 'country')
         """
-        return parse_specs(others, kernel=kernel, constant=constant, **columns)
+        named: dict[str, Any] = dict(columns)
+        if isinstance(others, Mapping):
+            named, others = {**others, **columns}, None
+        if others not in (None, "auto"):
+            raise SettingError(
+                f"features({others!r}); the first argument must be 'auto' or a mapping of columns"
+            )
+        if not named and others is None:
+            raise SettingError("features() names no column. Name some, or use features('auto')")
+        if isinstance(kernel, int):
+            kernel = Nystroem(kernel)
+        if not isinstance(kernel, Nystroem | None):
+            raise SettingError(
+                f"kernel={kernel!r}; must be nystroem(LANDMARKS) or a number of landmarks, such as 128"
+            )
+        if not isinstance(constant, bool):
+            raise SettingError(f"constant={constant!r}; must be true or false")
+        return Features(
+            tuple((name, parse_spec(name, kind)) for name, kind in named.items()), others, kernel, constant
+        )
 
     def from_sklearn(self, transformer: Any, *, constant: bool = False) -> Encoder:
         """Return the encoder that equals a fitted scikit-learn ColumnTransformer.

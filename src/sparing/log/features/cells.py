@@ -13,6 +13,9 @@ from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.limits import LARGEST
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 DAY, MONTH = "day", "month"
 """The first part of an ambiguous date such as 03/04/2026."""
 
@@ -61,15 +64,10 @@ def parse_time(text: str, first: str | None = None) -> datetime:
         return datetime.fromisoformat(text.strip())
     except ValueError:  # the slow formats
         plain = ZONE.sub("", text.strip())
-        if plain != text.strip():
-            return _in_utc(plain, first)
-        return _parse_date(plain, first)
-
-
-def _in_utc(text: str, first: str | None) -> datetime:
-    """Parse a time that is marked as UTC; refuse one that also has a zone."""
-    found = parse_time(text, first)
-    if ":" not in text or found.tzinfo is not None:
+        if plain == text.strip():
+            return _parse_date(plain, first)
+    found = parse_time(plain, first)
+    if ":" not in plain or found.tzinfo is not None:  # a date in UTC, or a time with a second zone
         raise ValueError(text)
     return found
 
@@ -132,18 +130,9 @@ def _clock(*, hour: str | None, rest: str | None, half: str | None, **others: st
     return f"T{hour:0>2}{rest}"
 
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 TRUTH_WORDS = {
-    "true": True,
-    "false": False,
-    "yes": True,
-    "no": False,
-    "t": True,
-    "f": False,
-    "y": True,
-    "n": False,
+    **dict.fromkeys(("true", "yes", "t", "y"), True),
+    **dict.fromkeys(("false", "no", "f", "n"), False),
 }
 """Words for truth values, in small letters."""
 
@@ -295,27 +284,3 @@ def to_seconds(column: "pa.Array") -> np.ndarray | None:
     exact = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
     seconds = exact.cast(pa.int64()).cast(pa.float64(), safe=False)
     return np.asarray(pc.multiply(seconds, MICROSECOND).fill_null(math.nan).to_numpy(zero_copy_only=False))
-
-
-def vectors(column: "pa.Array", size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lists of numbers as rows (n, size), and which of them there are, (n,); a missing one is all 0.
-
-    A list of another length, or with a number missing, is a ValueError that holds its row.
-    """
-    import pyarrow.compute as pc
-
-    from sparing.log import arrays
-
-    there = column.is_valid().to_numpy(zero_copy_only=False)
-    lengths = pc.list_value_length(column).fill_null(size).to_numpy(zero_copy_only=False)
-    flat = column.drop_null().flatten()
-    values = arrays.numbers(flat, "vector", first_row=0)
-    rows = np.zeros((len(column), size))
-    odd = np.flatnonzero(lengths != size)
-    if len(odd):
-        raise ValueError(int(odd[0]))
-    rows[there] = values.reshape(-1, size)
-    odd = np.flatnonzero(~(np.abs(rows) <= LARGEST).all(axis=1))
-    if len(odd):
-        raise ValueError(int(odd[0]))
-    return rows, there

@@ -6,7 +6,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MISSING = "is missing"
-
-WARN_DEVIATIONS = 100.0
-"""Warn of a live number this many deviations from the log's mean: at most 1 in 100² of the log's rows is there."""
 
 Setter = Callable[[Any, "memoryview[float]"], None]
 """Writes the coordinates of a value into a context, which is 0 before."""
@@ -81,9 +78,15 @@ class Column(ABC):
 
     is_missing = staticmethod(cells.is_missing)
 
-    @abstractmethod
     def words(self, part: int, low: float, high: float) -> str:
         """Describe low < coordinate ≤ high in terms of the raw column."""
+        if part == len(self.parts):
+            return f"{self.column} {MISSING if low >= 0 else 'is known'}"
+        return self._words(part, low, high)
+
+    @abstractmethod
+    def _words(self, part: int, low: float, high: float) -> str:
+        """Describe a coordinate that is not the one for missing values."""
 
     def header(self) -> dict[str, Any]:
         """Return the column as JSON."""
@@ -91,7 +94,11 @@ class Column(ABC):
 
     def described(self) -> str:
         """Return the kind of the column, in a few words."""
-        return self.kind + (", some missing" if self.gap else "")
+        return self.summary + (", some missing" if self.gap else "")
+
+    @property
+    def summary(self) -> str:
+        return self.kind
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         """Mark a value as missing; `last` is the place of its last coordinate."""
@@ -133,11 +140,6 @@ class Column(ABC):
             return f"{name} ≤ {show(high)}"
         return f"{name} > {show(low)}" if math.isinf(high) else f"{show(low)} < {name} ≤ {show(high)}"
 
-    def _either(self, part: int, low: float, yes: str, no: str) -> str:
-        if part == len(self.parts):
-            return f"{self.column} {MISSING}" if low >= 0 else f"{self.column} is known"
-        return yes if low >= 0 else no
-
 
 MISSING_CODE = -2
 """The code of a missing category; −1 is that of a value without a coordinate."""
@@ -149,6 +151,8 @@ class NumberColumn(Column):
 
     kind = "number"
     wants = f"a finite number, at most {LARGEST:g} in size"
+    # Warn of a live number this many deviations from the log's mean: at most 1 in 100² of the log's rows is there.
+    warn_deviations: ClassVar[float] = 100.0
     mean: float = 0.0
     scale: float = 1.0
 
@@ -157,7 +161,12 @@ class NumberColumn(Column):
         return (self.column,)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        values = self.numbers(column, first_row=first_row)
+        from sparing.log import arrays
+
+        if arrays.is_text(column.type):
+            values = self._mapped(column, cells.as_number, first_row=first_row)
+        else:
+            values = arrays.numbers(column, self.column, first_row=first_row)
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
         if all_valid(values):
             return
@@ -168,37 +177,26 @@ class NumberColumn(Column):
         out[~there, 0] = 0.0
         self._fill_gap(there, out)
 
-    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
-        """The numbers in cells, (n,), NaN where one is missing."""
-        from sparing.log import arrays
-
-        if arrays.is_text(column.type):
-            return self._mapped(column, cells.as_number, first_row=first_row)
-        return arrays.numbers(column, self.column, first_row=first_row)
-
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
 
     @property
     def usual(self) -> tuple[float, float]:
         """The range in which a live number needs no check."""
-        return max(-LARGEST, self.mean - WARN_DEVIATIONS * self.scale), min(
-            LARGEST, self.mean + WARN_DEVIATIONS * self.scale
-        )
+        reach = self.warn_deviations * self.scale
+        return max(-LARGEST, self.mean - reach), min(LARGEST, self.mean + reach)
 
     def look_at(self, coordinate: float) -> None:
         """Warn of a live number far from the log's. The text is the same for all values, so that Python shows it once."""
-        if not abs(coordinate) <= WARN_DEVIATIONS:
+        if abs(coordinate) > self.warn_deviations:
             warnings.warn(
-                f"{truncate(self.column)} is more than {WARN_DEVIATIONS:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
+                f"{truncate(self.column)} is more than {self.warn_deviations:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
                 "predicted rewards there are extrapolated. Give it in the unit of the log, or within its range",
                 UnitWarning,
                 stacklevel=6,
             )
 
-    def words(self, part: int, low: float, high: float) -> str:
-        if part == 1:
-            return self._either(1, low, "", "")
+    def _words(self, part: int, low: float, high: float) -> str:
         return self._bounded(part, low, high, lambda end: f"{end * self.scale + self.mean:.4g}")
 
 
@@ -207,22 +205,13 @@ class RawColumn(NumberColumn):
     """The number itself; a log and a decision without it are refused."""
 
     kind = "raw"
-
-    @property
-    def usual(self) -> tuple[float, float]:
-        return -LARGEST, LARGEST
-
-    def look_at(self, coordinate: float) -> None:
-        """There is no mean to go by."""
+    warn_deviations = math.inf  # there is no mean to go by
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        out[:, 0] = self.numbers(column, first_row=first_row)  # the log refuses what is not finite
-
-    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
-        """The numbers in cells, (n,), NaN where one is missing."""
         from sparing.log import arrays
 
-        return arrays.numbers(column, self.column, first_row=first_row)
+        # The log refuses what is not finite.
+        out[:, 0] = arrays.numbers(column, self.column, first_row=first_row)
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
@@ -259,7 +248,7 @@ class CategoryColumn(Column):
         return {value: i for i, value in enumerate(self.values)}
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        places = self.places(column, first_row=first_row)
+        places = self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
         if places.min(initial=0) >= 0:
             out[np.arange(len(places)), places] = 1.0
             return
@@ -268,33 +257,27 @@ class CategoryColumn(Column):
         out[rows, places[rows]] = 1.0
         self._fill_gap(there, out)
 
-    def places(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
-        """Return the place of each cell's 1, (n,): −1 if it has none, MISSING_CODE if it is missing."""
-        return self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
-
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         found = self._place(value)
         if found >= 0:
             out[place + found] = 1.0
 
-    def words(self, part: int, low: float, high: float) -> str:
+    def _words(self, part: int, low: float, high: float) -> str:
         value = self.values[part] if part < len(self.values) else "one of the rare values"
         other = f"not {value}"
         if len(self.values) == 2 and not self.rare and not self.gap:
             other = self.values[1 - part]
-        return self._either(part, low, f"{self.column} is {value}", f"{self.column} is {other}")
+        return f"{self.column} is {value if low >= 0 else other}"
+
+    @property
+    def summary(self) -> str:
+        rare = f", {self.rare} rare ones as other" if self.rare else ""
+        return f"category of {len(self.values)} value{'' if len(self.values) == 1 else 's'}{rare}"
 
     def described(self) -> str:
-        rare = f", {self.rare} rare ones as other" if self.rare else ""
-        plural = "" if len(self.values) == 1 else "s"
-        similar = near_duplicates(self.values)
-        alike = (
-            f", {shorten(similar[0])} and {shorten(similar[1])} differ only in case or spaces"
-            if similar
-            else ""
-        )
-        gap = ", some missing" if self.gap else ""
-        return f"category of {len(self.values)} value{plural}{rare}{gap}{alike}"
+        similar = list(map(shorten, near_duplicates(self.values)[:2]))
+        alike = f", {' and '.join(similar)} differ only in case or spaces" if similar else ""
+        return super().described() + alike
 
 
 @dataclass(frozen=True)
@@ -311,12 +294,12 @@ class HashedColumn(CategoryColumn):
     def _place(self, value: Any) -> int:
         return zlib.crc32(cells.as_word(value).encode()) % self.size
 
-    def words(self, part: int, low: float, high: float) -> str:
-        name = f"{self.column} {{}} among the values hashed to {part}"
-        return self._either(part, low, name.format("is"), name.format("is not"))
+    def _words(self, part: int, low: float, high: float) -> str:
+        return f"{self.column} {'is' if low >= 0 else 'is not'} among the values hashed to {part}"
 
-    def described(self) -> str:
-        return f"hashed to {self.size} places" + (", some missing" if self.gap else "")
+    @property
+    def summary(self) -> str:
+        return f"hashed to {self.size} places"
 
 
 @dataclass(frozen=True)
@@ -352,18 +335,15 @@ class BoolColumn(Column):
 
         return put
 
-    def words(self, part: int, low: float, high: float) -> str:
+    def _words(self, part: int, low: float, high: float) -> str:
         other = "not true" if self.gap else "false"
-        return self._either(part, low, f"{self.column} is true", f"{self.column} is {other}")
+        return f"{self.column} is {'true' if low >= 0 else other}"
 
 
 def all_valid(values: np.ndarray) -> bool:
     """Whether an array has no number that is too large, or missing; without a copy."""
     return not values.size or bool(values.max() <= LARGEST and values.min() >= -LARGEST)
 
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 DAY = 86_400.0
 MINUTE = 60.0
@@ -408,11 +388,9 @@ class TimeColumn(Column):
     def seconds(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
         """Seconds since 1970 in UTC, (n,), NaN where the cell is missing."""
         moments = cells.to_seconds(column)
-        return self._mapped(column, self.second, first_row=first_row) if moments is None else moments
-
-    def second(self, value: Any) -> float:
-        """Seconds since 1970 in UTC of a cell; a ValueError where it is no moment."""
-        return cells.as_seconds(value, self.order)
+        if moments is not None:
+            return moments
+        return self._mapped(column, partial(cells.as_seconds, first=self.order), first_row=first_row)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         moment = cells.as_seconds(value, self.order)
@@ -429,9 +407,7 @@ class TimeColumn(Column):
             )
         return error
 
-    def words(self, part: int, low: float, high: float) -> str:
-        if part == 5:
-            return self._either(5, low, "", "")
+    def _words(self, part: int, low: float, high: float) -> str:
         if part < 4:
             return self._bounded(part, low, high, lambda end: f"{end:.3g}")
         name, when = self.column, self._when
@@ -453,8 +429,9 @@ class DayFirstColumn(TimeColumn):
     wants = "a date or moment with the day first such as 17/03/2026 10:00, one in ISO 8601, or seconds (not milliseconds) since 1970"
     order = cells.DAY
 
-    def described(self) -> str:
-        return f"time, {self.order} first" + (", some missing" if self.gap else "")
+    @property
+    def summary(self) -> str:
+        return f"time, {self.order} first"
 
 
 @dataclass(frozen=True)
@@ -502,23 +479,35 @@ class VectorColumn(Column):
         return axes.T, axes @ np.array(self.mean)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        there = column.is_valid().to_numpy(zero_copy_only=False)
+        if there.any():
+            axes, offset = self._axes
+            rows = self.vectors(column, first_row=first_row)
+            out[:, : len(self.axes)] = np.where(there[:, None], rows @ axes - offset, 0.0)
+        self._fill_gap(there, out)
+
+    def vectors(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """The lists as rows (n, size); a missing one is all 0."""
+        import pyarrow.compute as pc
+
         from sparing.log import arrays
 
-        if column.null_count == len(column):
-            self._fill_gap(np.zeros(len(column), dtype=bool), out)
-            return
         if not arrays.is_list(column.type):
             raise LogError(
                 f"{truncate(self.column)} is a column of {column.type}; expected {self.expected} a row"
             )
-        try:
-            rows, there = cells.vectors(column, self.size)
-        except ValueError as error:
-            row = int(error.args[0]) if error.args and isinstance(error.args[0], int) else 0
-            raise self._unfit_row(column[row].as_py(), first_row + row) from None
-        axes, offset = self._axes
-        out[:, : len(self.axes)] = np.where(there[:, None], rows @ axes - offset, 0.0)
-        self._fill_gap(there, out)
+        rows = np.zeros((len(column), self.size))
+        lengths = pc.list_value_length(column).fill_null(self.size).to_numpy(zero_copy_only=False)
+        bad = lengths != self.size
+        if not bad.any():
+            flat = column.drop_null().flatten()
+            numbers = arrays.numbers(flat, self.column, first_row=first_row, width=self.size)
+            rows[column.is_valid().to_numpy(zero_copy_only=False)] = numbers.reshape(-1, self.size)
+            bad = ~(np.abs(rows) <= LARGEST).all(axis=1)
+        if bad.any():
+            row = int(bad.argmax())
+            raise self._unfit_row(column[row].as_py(), first_row + row)
+        return rows
 
     @staticmethod
     def is_missing(value: Any) -> bool:
@@ -532,15 +521,12 @@ class VectorColumn(Column):
         axes, offset = self._axes
         out[place : place + len(self.axes)] = memoryview(given @ axes - offset)
 
-    def words(self, part: int, low: float, high: float) -> str:
-        if part == len(self.axes):
-            return self._either(part, low, "", "")
+    def _words(self, part: int, low: float, high: float) -> str:
         return self._bounded(part, low, high, lambda end: f"{end:.3g}")
 
-    def described(self) -> str:
-        return f"vector of {self.size}, {len(self.axes)} components kept" + (
-            ", some missing" if self.gap else ""
-        )
+    @property
+    def summary(self) -> str:
+        return f"vector of {self.size}, {len(self.axes)} components kept"
 
 
 KINDS: dict[str, type[Column]] = {

@@ -23,43 +23,15 @@ from sparing.log.features.columns import (
 from sparing.log.features.kernel import NystroemMap
 from sparing.log.labels import feature_names, first_repeated, shorten, suggest
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 SHOWN = 8  # columns that a message lists
-
-
-def difference(known: Sequence[str], names: Collection[Hashable], index: Collection[Hashable] = ()) -> str:
-    """Describe which of the known columns are missing among some names, and which names are unknown.
-
-    `index` are the names of a frame's index, which is not read.
-    """
-    missing = [name for name in known if name not in names]
-    unknown = [name for name in names if name not in known]
-    parts = [
-        f"{what} {listed(some, SHOWN)}"
-        for what, some in (("no column", missing), ("unknown column", unknown))
-        if some
-    ]
-    pairs = [(name, suggest(name, unknown)) for name in missing[:SHOWN]]
-    guess = ", ".join(f"{shorten(name)} by {shorten(near)}" for name, near in pairs if near is not None)
-    asked = f"; did you mean {guess}? The" if guess else "; the"
-    hidden = [name for name in missing if name in index]
-    mend = "Give each by its name, None (null in JSON) where it is missing"
-    if hidden:
-        mend = f"The frame's index, which is not read, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
-    return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
-
-
-def must_be_mappings(rows: Sequence[Any]) -> None:
-    for place, row in enumerate(rows):
-        if not isinstance(row, Mapping):
-            raise DecisionError(f"row {place} is {shorten(row)}; expected a mapping of columns, as row 0 is")
 
 
 def listed(names: Sequence[Hashable], most: int) -> str:
     return ", ".join(map(shorten, names[:most])) + (", …" if len(names) > most else "")
 
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 VERSION = 1
 CONSTANT = "constant"
@@ -137,11 +109,18 @@ class Encoder:
         return self.is_raw and self.names == feature_names(None, self.size)
 
     @cached_property
+    def _spans(self) -> list[tuple[Column, int, int]]:
+        """Each column, with its first coordinate and the one after its last."""
+        ends = itertools.accumulate(
+            (len(column.names) for column in self.columns), initial=int(self.constant)
+        )
+        return [(column, *span) for column, span in zip(self.columns, itertools.pairwise(ends), strict=True)]
+
+    @cached_property
     def linear(self) -> slice:
         """The coordinates of the columns, from which the kernel is computed."""
-        return slice(
-            int(self.constant), int(self.constant) + sum(len(column.names) for column in self.columns)
-        )
+        first = int(self.constant)
+        return slice(first, self._spans[-1][2] if self._spans else first)
 
     @cached_property
     def blocks(self) -> tuple[str, ...]:
@@ -169,8 +148,7 @@ class Encoder:
         numbers: list[Any] = []
         words: list[Any] = []
         others: list[Any] = []
-        place = self.linear.start
-        for column in self.columns:
+        for column, place, stop in self._spans:
             name, put = column.column, column.put(place)
             if isinstance(column, NumberColumn):
                 numbers.append(
@@ -178,11 +156,10 @@ class Encoder:
                 )
             elif type(column) is CategoryColumn:
                 texts = {value: place + i for i, value in enumerate(column.values) if isinstance(value, str)}
-                gap = {None: place + len(column.names) - 1} if column.gap else {}
+                gap = {None: stop - 1} if column.gap else {}
                 words.append((name, texts | gap, put))
             else:
                 others.append((name, put))
-            place += len(column.names)
         return numbers, words, others
 
     @cached_property
@@ -270,7 +247,28 @@ class Encoder:
         )
 
     def _difference(self, names: Sequence[Hashable], index: Sequence[Hashable] = ()) -> str:
-        return difference([column.column for column in self.columns], names, index)
+        """Describe which columns are missing among some names, and which names are unknown.
+
+        `index` are the names of a frame's index, which is not read.
+        """
+        known = list(self.by_column)
+        missing = [name for name in known if name not in names]
+        unknown = [name for name in names if name not in known]
+        parts = [
+            f"{what} {listed(some, SHOWN)}"
+            for what, some in (("no column", missing), ("unknown column", unknown))
+            if some
+        ]
+        pairs = [(name, suggest(name, unknown)) for name in missing[:SHOWN]]
+        guess = ", ".join(f"{shorten(name)} by {shorten(near)}" for name, near in pairs if near is not None)
+        asked = f"; did you mean {guess}? The" if guess else "; the"
+        hidden = [name for name in missing if name in index]
+        mend = "Give each by its name, None (null in JSON) where it is missing"
+        if hidden:
+            mend = (
+                f"The frame's index, which is not read, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
+            )
+        return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
 
     # Many rows.
 
@@ -282,19 +280,17 @@ class Encoder:
         features : collection of int
             Indices of features, from 0 to d − 1.
         """
-        place, found = self.linear.start, []
-        for column in self.columns:
-            stop = place + len(column.names)
-            if self.kernel is not None or any(place <= feature < stop for feature in features):
-                found.append(column.column)
-            place = stop
-        return tuple(found)
+        return tuple(
+            column.column
+            for column, first, stop in self._spans
+            if self.kernel is not None or any(first <= feature < stop for feature in features)
+        )
 
     def encode_batch(
         self,
         batch: "pa.RecordBatch",
-        *,
         first_row: int = 0,
+        *,
         among: Collection[str] | None = None,
     ) -> np.ndarray:
         """Return the contexts (n, d) of a batch of raw columns; other columns are ignored.
@@ -314,13 +310,11 @@ class Encoder:
         absent = [name for name in wanted if name not in batch.schema.names]
         if absent:
             raise LogError(self._difference([name for name in batch.schema.names if name in self.by_column]))
-        starts = itertools.accumulate((len(each.names) for each in self.columns), initial=self.linear.start)
         out = np.zeros((batch.num_rows, self.size))
         out[:, : self.linear.start] = 1.0
-        for column, start in zip(self.columns, starts, strict=False):
+        for column, first, stop in self._spans:
             if column.column in wanted:
-                part = out[:, start : start + len(column.names)]
-                column.fill(batch.column(column.column), part, first_row=first_row)
+                column.fill(batch.column(column.column), out[:, first:stop], first_row=first_row)
         if self.kernel is not None:
             out[:, self.linear.stop :] = self.kernel(out[:, self.linear])
         return out
@@ -354,7 +348,11 @@ class Encoder:
         if isinstance(rows, Mapping) or hasattr(rows, "__arrow_c_stream__"):
             return self.encode_table(rows)
         if isinstance(rows, list | tuple) and rows and isinstance(rows[0], Mapping):
-            must_be_mappings(rows)
+            for place, row in enumerate(rows):
+                if not isinstance(row, Mapping):
+                    raise DecisionError(
+                        f"row {place} is {shorten(row)}; expected a mapping of columns, as row 0 is"
+                    )
             return np.array([self.encode(row) for row in rows])
         return None
 
@@ -403,10 +401,11 @@ class Encoder:
         if self.is_raw and other.is_raw:
             if self.size == other.size and (self._unnamed or other._unnamed):
                 return contexts  # arrays without names have nothing but an order
-            mine, theirs = (
-                (_stems(each.names) if sparse == "values" else {*each.names}) for each in (self, other)
-            )
-            if mine != theirs and sparse != "words":
+            columns = [
+                {name.partition("=")[0] if sparse == "values" else name for name in each.names}
+                for each in (self, other)
+            ]
+            if columns[0] != columns[1] and sparse != "words":
                 raise LogError(self._difference(other.names))
             place = {name: j for j, name in enumerate(other.names)}
             found = [place.get(name, -1) for name in self.names]
@@ -446,8 +445,7 @@ class Encoder:
     @cached_property
     def _homes(self) -> dict[int, tuple[Column, int]]:
         """The column of each coordinate, and the coordinate's index in it."""
-        parts = [(column, part) for column in self.columns for part in range(len(column.names))]
-        return dict(enumerate(parts, start=self.linear.start))
+        return {first + i: (column, i) for column, first, stop in self._spans for i in range(stop - first)}
 
     def described(self) -> str:
         """Return the kind of each column, in one line."""
@@ -516,10 +514,6 @@ def _must_differ(names: Sequence[str]) -> None:
     twice = first_repeated(names)
     if twice is not None:
         raise ValueError(f"two columns {twice!r}")
-
-
-def _stems(names: Sequence[str]) -> set[str]:
-    return {name.partition("=")[0] for name in names}
 
 
 def _column(saved: dict[str, Any]) -> Column:

@@ -3,13 +3,13 @@
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sparing.archive import replacing
 from sparing.errors import FileError
-from sparing.log.features.encoder import Encoder
-from sparing.log.features.fitting import Features, parse_specs
+from sparing.log.features import Encoder, Features, features
 from sparing.log.labels import RepeatedKeyError, load_json
 
 EXAMPLE = '{"age": "number", "country": "category"}'
@@ -82,12 +82,10 @@ def as_features(said: str | Mapping[str, Any] | None) -> Encoder | Features | st
 
 
 def _features(saved: Mapping[str, Any]) -> Encoder | Features:
-    return Encoder.from_header(saved) if "version" in saved else _plan(dict(saved))
-
-
-def _plan(saved: dict[str, Any]) -> Features:
-    if not isinstance(saved.get("columns"), Mapping):
-        return parse_specs(saved)
+    if "version" in saved:
+        return Encoder.from_header(saved)
+    columns = saved.get("columns")
+    if not isinstance(columns, Mapping):
+        return features(saved)
     settings = {name: saved[name] for name in ("kernel", "constant") if name in saved}
-    plan = parse_specs(saved["columns"], **settings) if saved["columns"] else parse_specs("auto", **settings)
-    return Features(plan.specs, saved.get("others"), plan.kernel, plan.constant)
+    return replace(features(columns or "auto", **settings), others=saved.get("others"))

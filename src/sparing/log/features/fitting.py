@@ -78,23 +78,21 @@ def _means_missing(word: str) -> bool:
 
 def _check_signs(name: str, words: Sequence[str]) -> None:
     commas = [word for word in words if "," in word]
+    decimal = next(filter(has_comma, words), None)
     if commas and all(map(THOUSANDS.fullmatch, commas)) and all(map(_reads, words)):
-        raise LogError(
-            f"{name} holds {shorten(commas[0])}: numbers with thousands separators? Then remove them. With a decimal comma, read the text file "
-            f"with decimal=','; if they are words, {CATEGORY}"
+        odd, what = (
+            commas[0],
+            "thousands separators? Then remove them. With a decimal comma, read the text file",
         )
-    first = next(filter(has_comma, words), None)
-    if first is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
-        raise LogError(
-            f"{name} holds {shorten(first)}: numbers with a decimal comma? Then read the text file with decimal=','; if they are words, "
-            f"{CATEGORY}"
-        )
-    if words and all(map(_reads, words)):
-        signed = next(word for word in words if not cells.is_number(word))
-        raise LogError(
-            f"{name} holds {shorten(signed)}: numbers with currency or percent signs, or thousands separators? Then remove the signs; if they are words, "
-            f"{CATEGORY}"
-        )
+        what += " with decimal=','"
+    elif decimal is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
+        odd, what = decimal, "a decimal comma? Then read the text file with decimal=','"
+    elif words and all(map(_reads, words)):
+        odd = next(word for word in words if not cells.is_number(word))
+        what = "currency or percent signs, or thousands separators? Then remove the signs"
+    else:
+        return
+    raise LogError(f"{name} holds {shorten(odd)}: numbers with {what}; if they are words, {CATEGORY}")
 
 
 def _reads(word: str) -> bool:
@@ -240,11 +238,9 @@ class Features:
             raise LogError(f"no column of {source.name} carries anything: {dict(left_out)}")
         encoder = Encoder(kept, self.constant, None, left_out)
         _check_names(encoder)
-        return (
-            encoder
-            if self.kernel is None
-            else with_kernel(encoder, _sample(source, encoder, engine), self.kernel)
-        )
+        if self.kernel is None:
+            return encoder
+        return with_kernel(encoder, _sample(source, encoder, engine), self.kernel)
 
 
 @dataclass(frozen=True)
@@ -283,17 +279,9 @@ def _sample(source: TableSource, encoder: Encoder, engine: Engine) -> np.ndarray
     cut = None if source.rows is None else Partition.of_table(source.rows, encoder.size)
     sample = ContextSample(encoder.size, SAMPLE)
     found: SampledContexts = scan_rows(
-        source, columns, sample, _Encoding(encoder), partition=cut, engine=engine
+        source, columns, sample, encoder.encode_batch, partition=cut, engine=engine
     )
     return found.contexts
-
-
-@dataclass(frozen=True)
-class _Encoding:
-    encoder: Encoder
-
-    def __call__(self, batch: Any, first_row: int) -> np.ndarray:
-        return self.encoder.encode_batch(batch, first_row=first_row)
 
 
 def _check_names(encoder: Encoder) -> None:
@@ -311,35 +299,7 @@ def _check_names(encoder: Encoder) -> None:
             seen[name] = column.column
 
 
-def parse_specs(
-    others: str | Mapping[str, Any] | None = None,
-    /,
-    *,
-    kernel: Nystroem | int | None = None,
-    constant: bool = True,
-    **columns: Any,
-) -> Features:
-    named: dict[str, Any] = dict(columns)
-    if isinstance(others, Mapping):
-        named, others = {**others, **columns}, None
-    if others not in (None, "auto"):
-        raise SettingError(f"features({others!r}); the first argument must be 'auto' or a mapping of columns")
-    if not named and others is None:
-        raise SettingError("features() names no column. Name some, or use features('auto')")
-    if isinstance(kernel, int):
-        kernel = Nystroem(kernel)
-    if not isinstance(kernel, Nystroem | None):
-        raise SettingError(
-            f"kernel={kernel!r}; must be nystroem(LANDMARKS) or a number of landmarks, such as 128"
-        )
-    if not isinstance(constant, bool):
-        raise SettingError(f"constant={constant!r}; must be true or false")
-    return Features(
-        tuple((name, _parse_spec(name, kind)) for name, kind in named.items()), others, kernel, constant
-    )
-
-
-def _parse_spec(name: str, kind: Any) -> ColumnSpec:
+def parse_spec(name: str, kind: Any) -> ColumnSpec:
     if isinstance(kind, Mapping):
         kind = ColumnSpec(**{key: value for key, value in kind.items() if key in ("kind", "size", "keep")})
     spec = kind if isinstance(kind, ColumnSpec) else ColumnSpec(kind)
@@ -537,19 +497,11 @@ class ColumnProfile:
             raise LogError(
                 f"{truncate(self.column)} holds lists of {size} numbers; expected 1 to {LARGEST_VECTOR}"
             )
-        reader = VectorColumn(
-            self.column,
-            gap=True,
-            size=size,
-            mean=(0.0,) * size,
-            axes=tuple(map(tuple, np.eye(size).tolist())),
-        )
-        out = np.zeros((len(column), size + 1))
         try:
-            reader.fill(column, out, first_row=first_row)
+            rows = VectorColumn(self.column, gap=True, size=size).vectors(column, first_row=first_row)
         except LogError as error:
             raise LogError(f"{error}. Make them alike, or choose other columns with contexts=[...]") from None
-        rows = out[out[:, -1] == 0, :-1]
+        rows = rows[column.is_valid().to_numpy(zero_copy_only=False)]
         if self.vectors is None:
             self.vectors = [0, np.zeros(size), np.zeros((size, size))]
         self.vectors[0] += len(rows)
@@ -560,16 +512,19 @@ class ColumnProfile:
         """Return the profile of both parts of a column; neither is changed."""
         if not self.rows or not other.rows:
             return self if self.rows else other
-        if self.vectors and other.vectors and len(self.vectors[1]) != len(other.vectors[1]):
+        vectors = self.vectors or other.vectors
+        if self.vectors and other.vectors:
             sizes = len(self.vectors[1]), len(other.vectors[1])
-            raise LogError(
-                f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all lists must have the same length"
-            )
+            if sizes[0] != sizes[1]:
+                raise LogError(
+                    f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all lists must have the same length"
+                )
+            vectors = [a + b for a, b in zip(self.vectors, other.vectors, strict=True)]
         counts = Counter(self.counts)
         for word, count in other.counts.items():
             if word in counts or len(counts) < MOST_COUNTED:
                 counts[word] += count
-        both = set(self.tests) & set(other.tests)
+        dropped = len(counts) < len(self.counts.keys() | other.counts.keys())
         return ColumnProfile(
             self.column,
             self.spec,
@@ -580,13 +535,13 @@ class ColumnProfile:
                 for kind in {**self.moments, **other.moments}
             },
             counts,
-            self.uncounted
-            or other.uncounted
-            or len(counts) < len(self.counts) + sum(word not in self.counts for word in other.counts),
-            {kind: self.tests[kind] and other.tests[kind] for kind in self.tests if kind in both},
-            [a + b for a, b in zip(self.vectors, other.vectors, strict=True)]
-            if self.vectors and other.vectors
-            else self.vectors or other.vectors,
+            self.uncounted or other.uncounted or dropped,
+            {
+                kind: passed and other.tests[kind]
+                for kind, passed in self.tests.items()
+                if kind in other.tests
+            },
+            vectors,
             self.odd or other.odd,
         )
 
@@ -601,16 +556,18 @@ class ColumnProfile:
             return self._vector(gap)
         if kind == "raw":
             return RawColumn(self.column, gap=False)
-        if not gap and self._constant(kind):
+        numbers, n_words = self.moments.get(kind, Moments()), len(self.counts)
+        same = numbers.low == numbers.high if numbers.count else n_words == 1 and not self.uncounted
+        if same and not gap:
             return "left out, the same in every row"
         if self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys():
             orders = [kind for kind in TIMES if self.tests[kind]]
             check_text_column(self.column, list(self.counts), kind, orders)
-        if self.spec.kind == "auto" and kind == "category" and self._identifies_rows:
+        unique = n_words > MOST_PLACES and n_words > ID_SHARE * self.counts.total()
+        if self.spec.kind == "auto" and kind == "category" and unique:
             dates = all(map(DATE.fullmatch, self.counts))
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
             return f"left out, a different value in nearly every row{hint}"
-        numbers = self.moments.get(kind, Moments())
         if kind == "number":
             return NumberColumn(self.column, gap, numbers.mean, scale_of(numbers))
         if kind in TIMES:
@@ -627,18 +584,6 @@ class ColumnProfile:
         if self.vectors is not None:
             return "vector"
         return next((kind for kind, passed in self.tests.items() if passed), "category")
-
-    @property
-    def _identifies_rows(self) -> bool:
-        """Whether the column is an id: nearly every row has its own value."""
-        counted = sum(self.counts.values())
-        return len(self.counts) > MOST_PLACES and len(self.counts) > ID_SHARE * counted
-
-    def _constant(self, kind: str) -> bool:
-        numbers = self.moments.get(kind, Moments())
-        if numbers.count:
-            return numbers.low == numbers.high
-        return len(self.counts) == 1 and not self.uncounted
 
     def _category(self, kind: str, gap: bool) -> Column:
         """Return the common values as a category; hash the column if its values are mostly rare."""

@@ -83,7 +83,7 @@ class NystroemMap:
         few = distinct[rng.choice(len(distinct), min(PAIRED, len(distinct)), replace=False)]
         squares = _squares(few, few)[np.triu_indices(len(few), 1)]
         width = NARROW * float(np.sqrt(np.median(squares[squares > 0])))
-        values, vectors = np.linalg.eigh(_gaussian(_squares(landmarks, landmarks), width))
+        values, vectors = np.linalg.eigh(np.exp(-_squares(landmarks, landmarks) / (2 * width**2)))
         kept = values > FLAT * values[-1]
         return cls(np.ascontiguousarray(landmarks), width, vectors[:, kept] / np.sqrt(values[kept]))
 
@@ -126,7 +126,3 @@ def _squares(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """‖x_i − y_j‖², (n, m)."""
     squares = (x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2 * x @ y.T
     return np.asarray(np.maximum(squares, 0))
-
-
-def _gaussian(squares: np.ndarray, width: float) -> np.ndarray:
-    return np.asarray(np.exp(-squares / (2 * width**2)))

@@ -11,27 +11,23 @@ from sparing.log.features.columns import CategoryColumn, Column, NumberColumn, R
 from sparing.log.features.encoder import Encoder
 
 
-def _standard(names: Sequence[str], fitted: Any) -> list[Column]:
-    mean = np.zeros(len(names)) if fitted.mean_ is None else fitted.mean_
-    return _scaled(names, mean, np.ones(len(names)) if fitted.scale_ is None else fitted.scale_)
-
-
 def _min_max(names: Sequence[str], fitted: Any) -> list[Column]:
     if fitted.clip:
         raise SettingError("MinMaxScaler(clip=True) cannot be translated; leave clip out")
-    return _scaled(names, -fitted.min_ / fitted.scale_, 1 / fitted.scale_)
+    return _numbers(names, -fitted.min_ / fitted.scale_, 1 / fitted.scale_)
 
 
-def _max_abs(names: Sequence[str], fitted: Any) -> list[Column]:
-    return _scaled(names, np.zeros(len(names)), fitted.scale_)
+def _scaled(names: Sequence[str], fitted: Any) -> list[Column]:
+    """StandardScaler, RobustScaler and MaxAbsScaler: a mean or a centre, and a scale, each None where it is left out."""
+    center = getattr(fitted, "mean_", getattr(fitted, "center_", None))
+    return _numbers(
+        names,
+        np.zeros(len(names)) if center is None else center,
+        np.ones(len(names)) if fitted.scale_ is None else fitted.scale_,
+    )
 
 
-def _robust(names: Sequence[str], fitted: Any) -> list[Column]:
-    center = np.zeros(len(names)) if fitted.center_ is None else fitted.center_
-    return _scaled(names, center, np.ones(len(names)) if fitted.scale_ is None else fitted.scale_)
-
-
-def _scaled(names: Sequence[str], mean: np.ndarray, scale: np.ndarray) -> list[Column]:
+def _numbers(names: Sequence[str], mean: np.ndarray, scale: np.ndarray) -> list[Column]:
     pairs = zip(names, np.asarray(mean).tolist(), np.asarray(scale).tolist(), strict=True)
     return [NumberColumn(name, False, float(middle), float(size)) for name, middle, size in pairs]
 
@@ -48,10 +44,10 @@ def _one_hot(names: Sequence[str], fitted: Any) -> list[Column]:
 
 
 KNOWN: dict[str, Callable[[Sequence[str], Any], list[Column]]] = {
-    "StandardScaler": _standard,
+    "StandardScaler": _scaled,
     "MinMaxScaler": _min_max,
-    "MaxAbsScaler": _max_abs,
-    "RobustScaler": _robust,
+    "MaxAbsScaler": _scaled,
+    "RobustScaler": _scaled,
     "OneHotEncoder": _one_hot,
 }
 

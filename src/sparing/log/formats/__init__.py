@@ -15,18 +15,22 @@ from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 
-from sparing.engines import Progress, engine_of, local
+from sparing.engines import Engine, Progress, engine_of, local
 from sparing.errors import LogError
 from sparing.log import labels, writer
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.features import Encoder
-from sparing.log.formats import interactions, obp, open_bandit, vw_json, vw_text
-from sparing.log.formats.events import raw_columns
-from sparing.log.items import Items, ItemTable
+from sparing.log.formats import obp, open_bandit, vw_json, vw_text
+from sparing.log.formats.events import EventReader, raw_columns
+from sparing.log.formats.interactions import CobaReader, RiverReader
+from sparing.log.formats.records import LONGEST_LINE
+from sparing.log.formats.vw_json import DsjsonReader, VwJsonReader
+from sparing.log.formats.vw_text import VwAdfReader, VwTextReader
+from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
 from sparing.log.log import Log
 from sparing.log.rows import AnyLog, Rows, as_rows
-from sparing.log.scan import FeatureSpec, roles_of, scan_table
+from sparing.log.scan import FeatureSpec, Scan, roles_of, scan_table
 from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, open_text, readable_errors
 
 HEAD_BYTES = 2**16
@@ -38,7 +42,8 @@ CB_LINE = re.compile(rb"[ \t]*(?:[0-9]+(?::%b){0,2}[ \t]+)*%b[ \t]*\|" % (NUMBER
 LABELLED_LINE = re.compile(rb"[ \t]*(?:[0-9]+[ \t]+)*[0-9]+:%b" % NUMBER)
 OTHER_TASK = re.compile(rb"[ \t]*(?:ccb|slates|ca)[ \t][^|]*\|")
 SHARED_LINE = re.compile(rb"shared[ \t|]")
-CONTEXT = re.compile(rb'"c"\s*:\s*\{')
+FIELD = re.compile(r'"(\w+)"\s*:')
+FEEDBACK = {"context", "action", "reward", "n_actions"}
 OBP_MEMBER = re.compile(
     rb"(?:n_rounds|n_actions|context|action|position|reward|pscore|pi_b|action_context|expected_reward)\.npy"
 )
@@ -76,32 +81,30 @@ def _has_bars(lines: list[bytes]) -> bool:
     return all(map(CB_LINE.match, lines)) and any(map(LABELLED_LINE.match, lines))
 
 
-def _is_vw_json(head: bytes, *, in_context: bool) -> bool:
-    """An object with a label or a list of actions, inside its context `c` (dsjson), or itself the context.
-
-    Vowpal Wabbit skips lines that are no objects. Where the line is cut off, it is enough that there is a `c`.
-    """
-    first = next((line.strip() for line in _lines(head) if line.lstrip().startswith(b"{")), b"")
+def _first_record(head: bytes) -> Any:
+    """The first JSON object or list on a line (Vowpal Wabbit skips others), or the like if it is damaged or cut off."""
+    first = next((line for line in _lines(head) if line.lstrip().startswith((b"{", b"["))), b"")
     try:
-        record = load_json(first)
-        inside = isinstance(record.get("c"), dict) and "_multi" not in record
+        return load_json(first)
     except ValueError:
-        inside = CONTEXT.search(first) is not None
-    return _is_labelled(first) and inside == in_context
+        if re.match(rb"\s*\[\s*\[", first):
+            return [[]]
+        names = dict.fromkeys(FIELD.findall(first.decode(errors="replace")))  # at any depth
+        return {name: names for name in names if name != "_multi" or "c" not in names}
 
 
-def _is_coba(head: bytes) -> bool:
-    first = b"".join(_lines(head)[:1]).strip()
-    parts = (b'"context"', b'"action"', b'"reward"')
-    return first.startswith(b"{") and all(part in first for part in parts) and not _is_labelled(first)
-
-
-def _is_river(head: bytes) -> bool:
-    return re.match(rb"\[\s*\[", b"".join(_lines(head)[:1]).strip()) is not None
-
-
-def _is_labelled(first: bytes) -> bool:
-    return any(part in first for part in (b'"_label', b'"_multi"', b'"_outcomes"'))
+def _json_format(record: Any) -> str:
+    """The name of the format of a JSON value or an item of a list; empty if it is none of other tools."""
+    if isinstance(record, list | tuple):
+        return "river" if record and not isinstance(record[0], str | int | float | Mapping) else ""
+    if not isinstance(record, Mapping):
+        return ""
+    context: Any = record.get("c")
+    in_context = isinstance(context, Mapping) and "_multi" not in record
+    keys = [str(key) for key in (*record, *(context if in_context else ()))]
+    if any(key.startswith("_label") or key in ("_multi", "_outcomes") for key in keys):
+        return "dsjson" if in_context else "vw-json"
+    return "coba" if set(record) >= {"context", "action", "reward"} else ""
 
 
 def _lines(head: bytes) -> list[bytes]:
@@ -110,81 +113,46 @@ def _lines(head: bytes) -> list[bytes]:
     return [line for line in whole if line.strip()]
 
 
-def _never(source: Any) -> bool:
-    return False
-
-
-def _keyed(*names: str) -> Callable[[Any], bool]:
-    return lambda item: isinstance(item, Mapping) and set(item) >= set(names)
-
-
-def _listing(test: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda source: (
-        isinstance(source, Sequence) and not isinstance(source, str) and len(source) > 0 and test(source[0])
-    )
-
-
-def _is_vw_object(item: Any) -> bool:
-    return isinstance(item, Mapping) and any(key == "_multi" or str(key).startswith("_label") for key in item)
-
-
-def _is_step(item: Any) -> bool:
-    return isinstance(item, list | tuple) and len(item) == 4
+PASSED = ("progress", "keep", "engine", "workers", "items", "item_features")
+"""Keywords of `Format.scan` that are no options of a file."""
 
 
 @dataclass(frozen=True)
 class Format:
     """A way to store logs.
 
-    Attributes
-    ----------
-    name, title : str
-    scan : callable
-        `scan(source, progress=..., **options)` returns the rows and what was assumed.
-    endings : tuple of str
-        Endings of files that may have this format.
-    ending : str
-        The ending that only this format has.
-    sniff, accepts : callable
-        Whether the first bytes of a file, or an object in memory, have this format.
-    writer : callable or None
-        `writer(log, path)` returns what could not be written; None if the format is only read.
-    sparse : str or None
-        How features that a file does not name are found among those of another; see `Encoder.aligned`.
+    `scan(source, progress=..., **options)` returns the rows and what was assumed; `writer(log, path)` what could not be
+    written, and is None if the format is only read. Files of this format may have one of `endings`, and no others have
+    `ending`. `sniff` tests the first bytes of a file, unless it has JSON lines. `sparse` says how features that a file
+    does not name are found among those of another; see `Encoder.aligned`.
     """
 
     name: str
     title: str
     scan: Callable[..., tuple[Rows, list[str]]]
     endings: tuple[str, ...]
-    sniff: Callable[[bytes], bool] = _never
-    accepts: Callable[[Any], bool] = _never
+    sniff: Callable[[bytes], bool] | None = None
     ending: str = ""
     writer: Callable[[AnyLog, str | os.PathLike[str]], list[str]] | None = None
     sparse: str | None = "values"
 
     @property
     def options(self) -> list[str]:
-        return [
-            name
-            for name in list(inspect.signature(self.scan).parameters)[1:]
-            if name not in ("progress", "keep")
-        ]
+        return [name for name in list(inspect.signature(self.scan).parameters)[1:] if name not in PASSED]
 
-    def open(
-        self, source: Any, progress: Progress | None, options: Mapping[str, Any], *, keep: bool = False
-    ) -> tuple[Rows, list[str]]:
+    def open(self, source: Any, options: Mapping[str, Any], **passed: Any) -> tuple[Rows, list[str]]:
         """Return the rows and what was assumed; refuse options that the format does not have."""
         for name in options:
             if name not in self.options:
                 raise LogError(
                     f"an option does not fit {self.name}: it has no {name!r}; known are {', '.join(self.options)}"
                 )
-        kept = {"keep": keep} if "keep" in inspect.signature(self.scan).parameters else {}
-        return self.scan(source, progress=progress, **kept, **options)
+        known = inspect.signature(self.scan).parameters
+        own = {name: value for name, value in passed.items() if name in known}
+        return self.scan(source, **own, **options)
 
     def read(self, source: Any, **options: Any) -> tuple[Log, list[str]]:
-        rows, notes = self.open(source, None, options, keep=True)
+        rows, notes = self.open(source, options, keep=True)
         return rows.read(), notes
 
     def write(self, log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
@@ -219,19 +187,9 @@ def _aligned(log: Log, encoder: Encoder, sparse: str | None = None) -> Log:
     return replace(log, contexts=encoder.aligned(log.encoder, log.contexts, sparse=sparse), encoder=encoder)
 
 
-@keywords_of(ColumnRoles)
-def _scan_table(
-    source: Any,
-    *,
-    actions: Sequence[Hashable] | None = None,
-    features: FeatureSpec = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    progress: Progress | None = None,
-    **columns: Unpack[ColumnKeywords],
-) -> tuple[Rows, list[str]]:
-    given: Any = {"actions": actions, "features": features, "delimiter": delimiter, "decimal": decimal}
-    rows = scan_table(source, **given, engine=local(1), progress=progress, **columns)
+@keywords_of(scan_table)
+def _scan_table(source: Any, **options: Any) -> tuple[Rows, list[str]]:
+    rows, features = scan_table(source, **options), options.get("features")
     encoder = rows.layout.encoder
     notes = [] if encoder is None else [f"Features: {encoder.described()}."]
     if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
@@ -239,12 +197,20 @@ def _scan_table(
     return rows, notes
 
 
+def _events(reader: Callable[..., EventReader]) -> Callable[..., tuple[Rows, list[str]]]:
+    """The `Format.scan` of an event reader, with the keywords of its constructor and of its method `scan`."""
+
+    @keywords_of(EventReader.scan)
+    @keywords_of(reader)
+    def scan_events(source: Any, **options: Any) -> tuple[Rows, list[str]]:
+        own = {name: options.pop(name) for name in inspect.signature(reader).parameters if name in options}
+        return reader(source, **own).scan(**options)
+
+    return scan_events
+
+
 JSON = (".json", ".jsonl", ".ndjson", ".log", ".txt")
 TEXT = (".txt", ".dat", ".log")
-FEEDBACK = _keyed("context", "action", "reward", "n_actions")
-INTERACTIONS = _listing(_keyed("context", "action", "reward"))
-EVENTS, OBJECTS, STEPS = _listing(_keyed("c")), _listing(_is_vw_object), _listing(_is_step)
-IS_DSJSON, IS_JSON = partial(_is_vw_json, in_context=True), partial(_is_vw_json, in_context=False)
 
 OTHERS = (
     Format(
@@ -253,16 +219,15 @@ OTHERS = (
         obp.scan,
         (".npz",),
         _is_obp,
-        FEEDBACK,
-        ".npz",
-        obp.write,
-        None,
+        ending=".npz",
+        writer=obp.write,
+        sparse=None,
     ),
     Format("open-bandit", "the Open Bandit Dataset's CSV", open_bandit.scan, (".csv",), _is_open_bandit),
     Format(
         "vw-adf",
         "Vowpal Wabbit's --cb_adf text",
-        vw_text.scan_cb_adf,
+        _events(VwAdfReader),
         (".adf", ".vw", *TEXT),
         _is_vw_adf,
         ending=".adf",
@@ -272,7 +237,7 @@ OTHERS = (
     Format(
         "vw",
         "Vowpal Wabbit's --cb text",
-        vw_text.scan_cb,
+        _events(VwTextReader),
         (".vw", *TEXT),
         _is_vw_text,
         ending=".vw",
@@ -282,30 +247,31 @@ OTHERS = (
     Format(
         "dsjson",
         "Vowpal Wabbit's --dsjson lines",
-        vw_json.scan_dsjson,
+        _events(DsjsonReader),
         (".dsjson", *JSON),
-        IS_DSJSON,
-        EVENTS,
-        ".dsjson",
-        vw_json.write_dsjson,
+        ending=".dsjson",
+        writer=vw_json.write_dsjson,
     ),
-    Format("vw-json", "Vowpal Wabbit's --json lines", vw_json.scan_json, JSON, IS_JSON, OBJECTS),
-    Format("coba", "coba's logged interactions", interactions.scan_coba, JSON, _is_coba, INTERACTIONS),
-    Format("river", "river's bandit history", interactions.scan_river, JSON, _is_river, STEPS),
+    Format("vw-json", "Vowpal Wabbit's --json lines", _events(VwJsonReader), JSON),
+    Format("coba", "coba's logged interactions", _events(CobaReader), JSON),
+    Format("river", "river's bandit history", _events(RiverReader), JSON),
 )
 """Other tools' formats; a file in none of them is a table."""
 
 TABLE = Format("table", "a table", _scan_table, tuple(KINDS), writer=writer.write)
 FORMATS = {each.name: each for each in (*OTHERS, TABLE)}
 
-ROLES = {role.name: role.default for role in fields(ColumnRoles)}
-KEYWORDS = {*ROLES, *(option for each in FORMATS.values() for option in each.options)}
-"""Options that some format has."""
 
+class ReadOptions(ColumnKeywords, total=False):
+    """The keywords of `read_log`, without `notes`: columns of a table, and options of all formats."""
 
-class FormatOptions(ColumnKeywords, total=False):
-    """The columns of a table, and the options of other tools' formats."""
-
+    actions: Sequence[Hashable] | None
+    format: str | None
+    features: FeatureSpec | Sequence[str]
+    items: Any
+    item_features: FeatureSpec
+    delimiter: str | None
+    decimal: str | None
     position: int | None
     affinities: bool
     max_categories: int
@@ -315,36 +281,37 @@ class FormatOptions(ColumnKeywords, total=False):
     pdrop: str
 
 
-class ReadOptions(FormatOptions, total=False):
-    """The keywords of `read_log`, without `notes`."""
-
-    actions: Sequence[Hashable] | None
-    format: str | None
-    features: FeatureSpec | Sequence[str]
-    items: Any
-    item_features: FeatureSpec
-    delimiter: str | None
-    decimal: str | None
-
-
 def detect(source: Any) -> Format:
     """Return the format of a file, by its ending and first bytes, or of an object; a table if it is no other."""
     if not is_path(source):
-        return next((each for each in OTHERS if each.accepts(source)), TABLE)
+        if isinstance(source, Mapping):
+            return FORMATS["obp"] if set(source) >= FEEDBACK else TABLE
+        record = source[0] if isinstance(source, Sequence) and len(source) else None
+        return FORMATS.get(_json_format(record), TABLE)
     path = Path(source)
     if not path.is_file():
         return TABLE
     with readable_errors(path), open_text(path) as file:
         head = file.read(HEAD_BYTES)
+        if head.lstrip().startswith(b"{") and b"\n" not in head:
+            head += file.readline(LONGEST_LINE)
     ending = ending_of(path)
     likely = [each for each in OTHERS if ending in each.endings] or OTHERS
     # The reader of the format that the ending claims gives the best error for a damaged file.
     claimed = next((each for each in likely if each.ending and each.ending == ending), TABLE)
-    return next((each for each in likely if each.sniff(head)), claimed)
+    return next(matching(head, likely), claimed)
 
 
-def format_for_path(path: str | os.PathLike[str]) -> Format:
-    """Return the format in which a path's ending asks a log to be written."""
+def matching(head: bytes, among: Iterable[Format]) -> Iterator[Format]:
+    """Iterate over the formats that a file which begins with these bytes may have."""
+    lines = _json_format(_first_record(head))
+    return (each for each in among if each.name == lines or (each.sniff and each.sniff(head)))
+
+
+def format_for_path(path: str | os.PathLike[str], format: str | None = None) -> Format:
+    """Return the format of this name, or else the one in which the path's ending asks a log to be written."""
+    if format:
+        return named(format)
     own = {**dict.fromkeys(WRITTEN, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
     ending = Path(path).suffix.lower()
     if ending in own:
@@ -364,53 +331,55 @@ def named(name: str) -> Format:
 
 def open_log(
     source: Any,
-    *,
-    format: str | None = None,
-    actions: Sequence[Hashable] | None = None,
-    features: Any = None,
-    items: Any = None,
-    item_features: FeatureSpec = None,
+    engine: Engine | None = None,
     progress: Progress | None = None,
     keep: bool = False,
+    *,
+    actions: Sequence[Hashable] | None = None,
+    format: str | None = None,
+    features: FeatureSpec | Sequence[str] = None,
+    items: Any = None,
+    item_features: FeatureSpec = None,
+    delimiter: str | None = None,
+    decimal: str | None = None,
     **options: Any,
 ) -> tuple[Rows, list[str]]:
-    """Open a log in any format, and return its rows and what was assumed.
+    """Open a log in any format, and return its rows and what was assumed; `read_log` documents the keywords.
 
     Rows are read in blocks, in memory that does not grow with their number; but with `features="auto"` or
-    `sparing.features(...)` another tool's log is read into memory. `features` may also be a list of the names of
-    features that another tool's file has. `keep` keeps the events of another tool's log in memory for the next pass. The
-    other parameters are those of `read_log`.
+    `sparing.features(...)` another tool's log is read into memory. `keep` keeps the events of another tool's log in
+    memory for the next pass.
     """
     found = named(format) if format else detect(source)
-    rows, notes = _open(found, source, actions, features, progress, options, keep=keep)
+    options |= {"delimiter": delimiter, "decimal": decimal}
+    passed = {"engine": engine or local(1), "progress": progress, "keep": keep}
+    if found is TABLE:
+        given = {"actions": actions, "features": features, **options}
+        return found.open(source, given, items=items, item_features=item_features, **passed)
+    rows, notes = _open_other(found, source, actions, features, options, passed)
     if items is None:
         return rows, notes
     about = ItemTable(items, options.get("action", "action"), item_features)
     new = [label for label in about.labels(rows.action_names) if label not in set(rows.action_names)]
     if new and actions is None:
         everyone = [*rows.action_names, *labels.in_order(new)]
-        rows, _ = _open(found, source, everyone, rows.encoder, progress, options, keep=keep)
-    return _MappedRows(rows, partial(_with_items, items=about.items(rows.action_names))), notes
+        rows, _ = _open_other(found, source, everyone, rows.encoder, options, passed)
+    return _MappedRows(rows, partial(replace, items=about.items(rows.action_names))), notes
 
 
-def _open(
+def _open_other(
     found: Format,
     source: Any,
     actions: Sequence[Hashable] | None,
     features: Any,
-    progress: Progress | None,
     options: Mapping[str, Any],
-    *,
-    keep: bool,
+    passed: Mapping[str, Any],
 ) -> tuple[Rows, list[str]]:
-    given = {} if actions is None else {"actions": actions}
-    if found is TABLE:
-        return found.open(source, progress, {**given, "features": features, **options})
     names, wanted = _feature_option(features)
+    given = _own_options(found, options) | ({} if actions is None else {"actions": actions})
     given |= {} if names is None else {"features": names}
     raw = wanted if isinstance(wanted, Encoder) and wanted.is_raw else None
-    keep = keep or wanted is not raw
-    rows, notes = found.open(source, progress, {**given, **_own_options(found, options)}, keep=keep)
+    rows, notes = found.open(source, given, **{**passed, "keep": passed["keep"] or wanted is not raw})
     if wanted is None:
         return rows, notes
     if raw is not None:
@@ -430,7 +399,10 @@ def _feature_option(features: Any) -> tuple[Sequence[str] | None, FeatureSpec]:
 
 def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options without those that only tables have; these must have their defaults."""
-    defaults = {**ROLES, "delimiter": None, "decimal": None}
+    defaults = {role.name: role.default for role in fields(ColumnRoles)} | {
+        "delimiter": None,
+        "decimal": None,
+    }
     given = {
         name: value for name, value in options.items() if name not in defaults or value != defaults[name]
     }
@@ -441,10 +413,6 @@ def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
             f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
         )
     return given
-
-
-def _with_items(log: Log, items: Items) -> Log:
-    return replace(log, items=items)
 
 
 def _encoded(log: Log, wanted: FeatureSpec) -> Log:
@@ -474,19 +442,8 @@ def read_log(
 
 
 @keywords_of(ColumnRoles)
-def read_log(
-    source: Any,
-    *,
-    actions: Sequence[Hashable] | None = None,
-    format: str | None = None,
-    features: FeatureSpec | Sequence[str] = None,
-    items: Any = None,
-    item_features: FeatureSpec = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
-    notes: bool = False,
-    **options: Any,
-) -> Log | tuple[Log, list[str]]:
+@keywords_of(open_log)
+def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple[Log, list[str]]:
     """Read a log from a Parquet, CSV or Arrow file, a folder of them, a table in memory, or another tool's file.
 
     A table has one row for each round. Columns with default names are optional, except the action and the reward.
@@ -544,36 +501,19 @@ def read_log(
     (3, ('a', 'b'))
     """
     _check_keywords(options)
-    rows, assumed = open_log(
-        source,
-        format=format,
-        actions=actions,
-        features=features,
-        items=items,
-        item_features=item_features,
-        delimiter=delimiter,
-        decimal=decimal,
-        keep=True,
-        **options,
-    )
+    rows, assumed = open_log(source, keep=True, **options)
     return (rows.read(), assumed) if notes else rows.read()
 
 
 @keywords_of(ColumnRoles)
+@keywords_of(open_log)
 def scan(
     source: Any,
     *,
-    actions: Sequence[Hashable] | None = None,
-    format: str | None = None,
-    features: FeatureSpec | Sequence[str] = None,
-    items: Any = None,
-    item_features: FeatureSpec = None,
-    delimiter: str | None = None,
-    decimal: str | None = None,
     engine: Any = "local",
     workers: int | None = None,
     progress: Progress | None = None,
-    **options: Unpack[FormatOptions],
+    **options: Unpack[ReadOptions],
 ) -> Rows:
     """Open a log that is larger than memory, in any format.
 
@@ -585,9 +525,6 @@ def scan(
     ----------
     source : path, str, table or mapping
         A file, a folder, a pattern (`logs/*.parquet`), a URI (`s3://bucket/logs`), or a table in memory.
-    contexts, action, reward, propensity, distribution, eligible, context_id : str
-        The columns of a table. `distribution` is the prefix of one probability column for each action, `eligible` a
-        list column of the labels that were available.
     engine : str, Engine or client
         Where the rows of tables are read: `local` threads, or a Dask scheduler's address or client; see
         `sparing.engines`. Other tools' files are read by one thread.
@@ -595,6 +532,7 @@ def scan(
         Workers of the engine; by default one for each core.
     progress : callable, optional
         Called as `progress(done, total)` during every pass.
+    contexts, action, reward, propensity, distribution, eligible, context_id : str
     actions, format, features, items, item_features, delimiter, decimal, **options
         As in `read_log`. With `features="auto"` another tool's log is read into memory.
 
@@ -611,24 +549,17 @@ def scan(
     3
     """
     _check_keywords(options)
-    given = {"actions": actions, "items": items, "item_features": item_features}
-    given |= {"delimiter": delimiter, "decimal": decimal, "progress": progress}
-    if (named(format) if format else detect(source)) is TABLE:
-        table: Any = scan_table
-        rows: Rows = table(source, features=features, engine=engine, workers=workers, **given, **options)
-        if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
-            _aligned(rows.header, features)  # raises what differs
-            raise LogError(
-                "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
-                "read_log, or write it again"
-            )
-        return rows
-    engine_of(engine, workers)  # refuses an unknown one
-    return open_log(source, format=format, features=features, **given, **options)[0]
+    rows, _ = open_log(source, engine_of(engine, workers), progress, **options)
+    if isinstance(rows, _MappedRows) and isinstance(rows.rows, Scan):
+        raise LogError(
+            "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
+            "read_log, or write it again"
+        )
+    return rows
 
 
 def _check_keywords(options: Mapping[str, Any]) -> None:
-    unknown: Any = {name: value for name, value in options.items() if name not in KEYWORDS}
+    unknown: Any = {name: value for name, value in options.items() if name not in ReadOptions.__annotations__}
     roles_of(unknown)
 
 
@@ -641,31 +572,13 @@ def convert(
     progress: Progress | None = None,
     **options: Any,
 ) -> tuple[AnyLog, list[str], list[str]]:
-    """Write a log in another format.
+    """Write a log in another format, in memory that does not grow with the rows.
 
-    Memory does not grow with the number of rows. The target gets its name when it is complete.
-
-    Parameters
-    ----------
-    source : path, str, table or mapping
-        As in `read_log`.
-    target : path or str
-        The file to write.
-    source_format, target_format : str, optional
-        Names of formats; by default detected from the content, and chosen by the target's ending.
-    progress : callable, optional
-        Called as `progress(rows, total)` during every pass; the total is 0 until it is known.
-    **options
-        How to read, as in `read_log`.
-
-    Returns
-    -------
-    tuple of log, list of str and list of str
-        The log (a scan if the source is a file), what was assumed, and what the target cannot carry.
+    The formats are detected from the source's content and chosen by the target's ending, unless they are named.
+    `progress(rows, total)` is called during every pass, with a total of 0 until it is known; `options` are those of
+    `read_log`. Returns the log (a scan if the source is a file), what was assumed, and what the target cannot carry.
     """
-    write = (
-        named(target_format) if target_format else format_for_path(target)
-    ).written()  # refuse before long work
+    write = format_for_path(target, target_format).written()  # refuse before long work
     rows, assumed = open_log(source, format=source_format, progress=progress, **options)
     log = rows if is_path(source) else rows.read()
     return log, assumed, write(log, target)
@@ -699,4 +612,4 @@ def write_log(log: AnyLog, path: str | os.PathLike[str], format: str | None = No
     ...     sparing.write_log(log, pathlib.Path(folder) / "log.parquet")
     []
     """
-    return (named(format) if format else format_for_path(path)).write(log, path)
+    return format_for_path(path, format).write(log, path)

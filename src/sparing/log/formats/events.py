@@ -6,11 +6,12 @@ events again and yields blocks of rows.
 
 import math
 from abc import ABC, abstractmethod
+from array import array
 from collections import Counter, deque
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -66,48 +67,16 @@ class Event:
     context_id: str | int | None = None
 
 
-@dataclass(slots=True)
-class EncodedEvent:
-    """An event with labels and features as numbers of the vocabulary; a column of −1 is left out."""
+class EventBatch:
+    """Events with labels and features as numbers of the vocabulary; a column of −1 is left out.
 
-    columns: Sequence[int]
-    values: Sequence[float]
-    action: int
-    reward: float
-    propensity: float
-    members: Sequence[int]
-    shares: Sequence[float]
-    context_id: str | int | None
+    `sizes` and `set_sizes` are the numbers of features and set members of each event, which follow each other.
+    """
 
-
-class EventBatch(NamedTuple):
-    """Encoded events as arrays: `sizes` and `set_sizes` (rows,) are the numbers of features and set members of each."""
-
-    sizes: np.ndarray
-    columns: np.ndarray
-    values: np.ndarray
-    actions: np.ndarray
-    rewards: np.ndarray
-    propensities: np.ndarray
-    set_sizes: np.ndarray
-    members: np.ndarray
-    shares: np.ndarray
-    ids: list[str | int]
-
-    @classmethod
-    def of(cls, events: Sequence[EncodedEvent]) -> "EventBatch":
-        return cls(
-            np.array([len(event.columns) for event in events], dtype=np.int32),
-            np.array([column for event in events for column in event.columns], dtype=np.int32),
-            np.array([value for event in events for value in event.values], dtype=np.float64),
-            np.array([event.action for event in events], dtype=np.int32),
-            np.array([event.reward for event in events], dtype=np.float64),
-            np.array([event.propensity for event in events], dtype=np.float64),
-            np.array([len(event.members) for event in events], dtype=np.int32),
-            np.array([member for event in events for member in event.members], dtype=np.int32),
-            np.array([share for event in events for share in event.shares], dtype=np.float64),
-            [event.context_id for event in events if event.context_id is not None],
-        )
+    def __init__(self) -> None:
+        self.sizes, self.columns, self.actions, self.set_sizes, self.members = (array("i") for _ in range(5))
+        self.values, self.rewards, self.propensities, self.shares = (array("d") for _ in range(4))
+        self.ids: list[str | int] = []
 
 
 class Vocabulary:
@@ -128,8 +97,17 @@ class Vocabulary:
         self._numbers: list[int] = []
         self._scaled = self._merged = 0
 
-    def encode(self, event: Event) -> EncodedEvent:
-        """Encode the next event, after adding whatever is new in it to the vocabulary."""
+    def batches(self, events: Iterator[Event]) -> Iterator[EventBatch]:
+        """Encode as many events at a time as the smallest block has rows: every larger block is a multiple of it."""
+        size = block_rows(BATCH_CELLS)
+        while events_of_batch := list(islice(events, size)):
+            batch = EventBatch()
+            for event in events_of_batch:
+                self._encode(event, batch)
+            yield batch
+
+    def _encode(self, event: Event, batch: EventBatch) -> None:
+        """Add an event to the batch, and whatever is new in it to the vocabulary."""
         for part in PARTS:
             (self.missing if getattr(event, part) is None else self.first).setdefault(part, event.where)
         action = self._number(event.action, event.where)
@@ -142,20 +120,18 @@ class Vocabulary:
         names = tuple(event.features)
         if names != self._names:  # most events name the features of the one before
             self._names, self._numbers = names, self._columns_of(names, event.where)
-        context_id = event.context_id
-        if context_id is not None:
-            context_id = self._id(context_id, event.where)
+        if event.context_id is not None:
+            batch.ids.append(self._id(event.context_id, event.where))
         self.rows += 1
-        return EncodedEvent(
-            self._numbers,
-            list(event.features.values()),
-            action,
-            event.reward,
-            math.nan if propensity is None else propensity,
-            members,
-            shares,
-            context_id,
-        )
+        batch.sizes.append(len(names))
+        batch.columns.extend(self._numbers)
+        batch.values.extend(event.features.values())
+        batch.actions.append(action)
+        batch.rewards.append(event.reward)
+        batch.propensities.append(math.nan if propensity is None else propensity)
+        batch.set_sizes.append(len(members))
+        batch.members.extend(members)
+        batch.shares.extend(shares)
 
     def _number(self, label: Hashable, where: str) -> int:
         return self.labels.setdefault(label, (len(self.labels), where))[0]
@@ -298,6 +274,82 @@ class Vocabulary:
         return notes
 
 
+def file_changed_error(name: str) -> LogError:
+    return LogError(f"{name} has changed since it was opened. Do not write to it until it is read")
+
+
+Arrays = dict[str, np.ndarray]
+"""Rows as arrays by their names in `Log.from_indices`; their support is a `distribution` or `sets`, (n, K)."""
+
+
+def example_row(n_features: int, n_actions: int, *, propensities: bool, distribution: bool = False) -> Arrays:
+    found: Arrays = {"contexts": np.zeros((1, n_features)), "rewards": np.zeros(1)}
+    found["actions"] = np.zeros(1, dtype=np.int32)
+    if propensities:
+        found["propensities"] = np.full(1, 1 / n_actions)
+    if distribution:
+        found["distribution"] = np.full((1, n_actions), 1 / n_actions)
+    return found
+
+
+class ArrayRows(Rows):
+    """A log that is read, in this thread, as arrays of any lengths; they are joined and cut to blocks.
+
+    `example` has the arrays of a row or more, of which only the shapes and types matter.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        n_rows: int,
+        names: tuple[Hashable, ...],
+        features: Sequence[str] | None,
+        example: Arrays,
+        progress: Progress | None,
+    ) -> None:
+        self.name, self.n_rows, self.progress = name, n_rows, progress
+        self._names, self._features = names, features
+        self.header = self._log([example], 0).part(slice(0, 0))
+
+    @abstractmethod
+    def arrays(self) -> Iterator[Arrays]:
+        """Iterate over the rows, from the first."""
+
+    def blocks(self) -> Iterator[tuple[int, Log]]:
+        held: list[Arrays] = []
+        first = many = 0
+        step = self.partition.block
+        for part in self.arrays():
+            low, stop = 0, len(part["actions"])
+            while low < stop:
+                size = min(step - many, stop - low)
+                held.append({name: each[low : low + size] for name, each in part.items()})
+                many, low = many + size, low + size
+                if many == step:
+                    yield first, self._log(held, first)
+                    held, many, first = [], 0, first + step
+        if many:
+            yield first, self._log(held, first)
+        if first + many != self.n_rows:
+            raise file_changed_error(self.name)
+
+    def _log(self, parts: list[Arrays], first_row: int) -> Log:
+        support = SupportBuilder(len(self._names), first_row=first_row)
+        for part in parts:
+            if "distribution" in part:
+                support.add_distribution(part.pop("distribution"))
+            elif "sets" in part:
+                support.add(part.pop("sets"))
+        joined: Any = {name: np.concatenate([part.pop(name) for part in parts]) for name in list(parts[0])}
+        return Log.from_indices(
+            action_names=self._names,
+            support=support.build() if support.rows else None,
+            feature_names=self._features,
+            first_row=first_row,
+            **joined,
+        )
+
+
 class EventReader(ABC):
     """Reads a log from events. A format adds its `events`, and `notes` on what it assumed.
 
@@ -329,26 +381,16 @@ class EventReader(ABC):
     ) -> tuple[Rows, list[str]]:
         """Pass over the events once and return the log as one that is scanned, and what was assumed.
 
-        Parameters
-        ----------
-        actions : sequence of labels, optional
-            Every action; without it, the labels that occur.
-        features : sequence of str, optional
-            The columns of the contexts in their order; other features are left out. Without it, all features that
-            occur, in the order of their first appearance.
-        max_features : int
-            Refuse a file with more features.
-        progress : callable, optional
-            `progress(rows, total)` is called in every pass; in the first one the total is 0, not known.
-        keep : bool
-            Keep the encoded events in memory for the next pass, which then does not read the file again.
+        Without `actions`, they are the labels that occur; without `features`, the columns are all that occur, in the
+        order of their first appearance. In the first pass, the total that `progress` gets is 0, not known. With `keep`,
+        the next pass takes the encoded events from memory, and does not read the file again.
         """
-        vocabulary, first = Vocabulary(features, max_features), None
+        vocabulary, first = Vocabulary(features, max_features), EventBatch()
         kept: deque[EventBatch] = deque()
-        for batch in batches(map(vocabulary.encode, self.events())):
-            first = first or batch[0]
+        for batch in vocabulary.batches(self.events()):
+            first = first if first.actions else batch
             if keep:
-                kept.append(EventBatch.of(batch))
+                kept.append(batch)
             if vocabulary.rows % PROGRESS_ROWS == 0:
                 if "eligible" in vocabulary.first:
                     check_action_count(len(vocabulary.labels), "every label that occurs")
@@ -357,14 +399,13 @@ class EventReader(ABC):
         vocabulary.check(self.name, alone_means_all=self.alone_means_all)
         names, index = self.naming(set(vocabulary.labels), actions)
         indices = vocabulary.action_indices(index)
-        assert first is not None
         rows = EventScan(self, vocabulary, names, indices, first, progress, kept)
         skipped = [f"{count} {what} were skipped." for what, count in self.skipped.items()]
         own = self.notes(rows.header, named=actions is not None)
         return rows, [*vocabulary.notes(), *own, *skipped]
 
 
-class EventScan(Rows):
+class EventScan(ArrayRows):
     """A log whose events are read again in every pass; the first pass has collected its vocabulary.
 
     `kept` are the encoded events of the first pass, or none: the next pass takes them out batch by batch.
@@ -376,117 +417,50 @@ class EventScan(Rows):
         vocabulary: Vocabulary,
         names: tuple[Hashable, ...],
         indices: np.ndarray,
-        first: EncodedEvent,
+        first: EventBatch,
         progress: Progress | None,
         kept: deque[EventBatch],
     ) -> None:
-        self.reader, self.vocabulary, self.names, self.indices = reader, vocabulary, names, indices
-        self._kept = kept
-        self.n_rows, self.progress = vocabulary.rows, progress
-        self._extent = vocabulary.extent
-        self.header = self._block(iter([EventBatch.of([first])]), 1, 0).part(slice(0, 0))
+        self.reader, self.vocabulary, self.indices = reader, vocabulary, indices
+        self._kept, self._extent, self.n_labels = kept, vocabulary.extent, len(names)
+        features = list(vocabulary.columns) or [CONSTANT]
+        example = self._arrays(first)
+        super().__init__(reader.name, vocabulary.rows, names, features, example, progress)
 
-    def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Read the events in this thread and yield each block with its first row."""
-        found = self._batches()
-        for first in range(0, self.n_rows, self.partition.block):
-            yield first, self._block(found, min(self.partition.block, self.n_rows - first), first)
-        if next(found, None) is not None:
-            raise file_changed_error(self.reader.name)
-
-    def _batches(self) -> Iterator[EventBatch]:
+    def arrays(self) -> Iterator[Arrays]:
         if self._kept:
             while self._kept:
-                yield self._kept.popleft()
+                yield self._arrays(self._kept.popleft())
             return
-        for batch in batches(map(self.vocabulary.encode, self.reader.events())):
+        for batch in self.vocabulary.batches(self.reader.events()):
             if self.vocabulary.extent != self._extent:
                 raise file_changed_error(self.reader.name)
-            yield EventBatch.of(batch)
+            yield self._arrays(batch)
 
-    def _block(self, found: Iterator[EventBatch], n_rows: int, first_row: int) -> Log:
-        """Build a log of `n_rows` rows from the next batches."""
-        known = self.vocabulary
+    def _arrays(self, batch: EventBatch) -> Arrays:
+        known, n_rows, columns = self.vocabulary, len(batch.actions), np.asarray(batch.columns)
         contexts = np.zeros((n_rows, len(known.columns))) if known.columns else np.ones((n_rows, 1))
-        actions, rewards, propensities = np.empty(n_rows, dtype=np.int32), np.empty(n_rows), np.empty(n_rows)
-        support = SupportBuilder(len(self.names), first_row=first_row)
-        ids: list[str | int] = []
-        filled = 0
-        while filled < n_rows:
-            batch = next(found, None)
-            if batch is None or filled + len(batch.actions) > n_rows:
-                raise file_changed_error(self.reader.name)
-            rows = slice(filled, filled + len(batch.actions))
-            used = batch.columns >= 0
-            places = np.repeat(np.arange(rows.start, rows.stop), batch.sizes)[used]
-            contexts[places, batch.columns[used]] = batch.values[used]
-            actions[rows] = self.indices[batch.actions]
-            rewards[rows], propensities[rows] = batch.rewards, batch.propensities
-            ids += batch.ids
-            if "eligible" in known.first:
-                self._add_sets(support, batch)
-            filled = rows.stop
-        has_propensities = known.has("propensity") or known.has("probabilities")
-        return Log.from_indices(
-            contexts,
-            actions,
-            rewards,
-            self.names,
-            propensities=propensities if has_propensities else None,
-            support=support.build() if "eligible" in known.first else None,
-            context_ids=known.ids(ids) if known.has("context_id") else None,
-            feature_names=list(known.columns) or [CONSTANT],
-            first_row=first_row,
-        )
-
-    def _add_sets(self, support: SupportBuilder, batch: EventBatch) -> None:
-        n_rows = len(batch.actions)
-        rows = np.repeat(np.arange(n_rows), batch.set_sizes)
-        table = np.zeros((n_rows, len(self.names)))
-        np.add.at(table, (rows, self.indices[batch.members]), batch.shares)
-        if self.vocabulary.has("probabilities"):
-            support.add_distribution(table)
-        else:
-            table[batch.set_sizes == 0] = 1  # an event without a set could have taken any action
-            support.add(table > 0)
-
-
-def batches(events: Iterator[EncodedEvent]) -> Iterator[list[EncodedEvent]]:
-    """Yield lists of as many events as the smallest block has rows: every larger block is a multiple of it."""
-    size = block_rows(BATCH_CELLS)
-    while batch := list(islice(events, size)):
-        yield batch
-
-
-def file_changed_error(name: str) -> LogError:
-    return LogError(f"{name} has changed since it was opened. Do not write to it until it is read")
-
-
-def rechunk_arrays(
-    parts: Iterable[tuple[np.ndarray, ...]], n_rows: int, step: int, name: str
-) -> Iterator[tuple[int, tuple[np.ndarray, ...]]]:
-    """Yield arrays of `step` rows each (the last ones may have fewer) from arrays of any lengths.
-
-    There must be `n_rows` in all: otherwise the file has changed since they were counted.
-    """
-    held: tuple[np.ndarray, ...] = ()
-    first = filled = 0
-    for part in parts:
-        low, many = 0, len(part[0])
-        while low < many:
-            size = min(step, n_rows - first)
-            if not size:
-                raise file_changed_error(name)
-            held = held or tuple(np.empty((size, *each.shape[1:]), each.dtype) for each in part)
-            taken = min(size - filled, many - low)
-            for array, values in zip(held, part, strict=True):
-                array[filled : filled + taken] = values[low : low + taken]
-            low, filled = low + taken, filled + taken
-            if filled == size:
-                yield first, held
-                held, first, filled = (), first + size, 0
-    if first != n_rows:
-        raise file_changed_error(name)
+        rows, used = np.repeat(np.arange(n_rows), batch.sizes), columns >= 0
+        contexts[rows[used], columns[used]] = np.asarray(batch.values)[used]
+        found = {
+            "contexts": contexts,
+            "actions": self.indices[np.asarray(batch.actions)],
+            "rewards": np.asarray(batch.rewards),
+        }
+        if known.has("propensity") or known.has("probabilities"):
+            found["propensities"] = np.asarray(batch.propensities)
+        if known.has("context_id"):
+            found["context_ids"] = known.ids(batch.ids)
+        if "eligible" in known.first:
+            sizes, members = np.asarray(batch.set_sizes), self.indices[np.asarray(batch.members)]
+            table = np.zeros((n_rows, self.n_labels))
+            np.add.at(table, (np.repeat(np.arange(n_rows), sizes), members), batch.shares)
+            if known.has("probabilities"):
+                found["distribution"] = table
+            else:
+                table[sizes == 0] = 1  # an event without a set could have taken any action
+                found["sets"] = table > 0
+        return found
 
 
 def raw_columns(log: Log) -> dict[str, Any]:

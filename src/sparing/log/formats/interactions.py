@@ -7,56 +7,37 @@ coba's logged interactions: `{context, action, reward, probability?, actions?}`.
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from sparing.errors import LogError
-from sparing.log.columns import keywords_of
 from sparing.log.formats.events import Event, EventReader
 from sparing.log.formats.records import Flattener, JsonRecords, finite, from_json, reward_of, set_from_json
 from sparing.log.log import Log
-from sparing.log.rows import Rows
 
 POSITION = "position"
 ADVICE = (
     "If they are the same few with changing features, action_id='position' identifies them by their place."
 )
-INTERACTION = "an object with context, action and reward"
-STEP = "a list of arms, context, arm and reward"
 
 
-@keywords_of(EventReader.scan)
-def scan_coba(
-    source: Any, *, action_id: str | None = None, ignore: Iterable[str] = (), **options: Any
-) -> tuple[Rows, list[str]]:
-    """Read interactions from a list of dicts, or from a file with one JSON object on each line.
+class CobaReader(EventReader):
+    """Reads interactions from a list of dicts, or from a file with one JSON object on each line.
 
     `actions` of an interaction are the available ones. An action that is a list is the tuple of its parts; one that is
     an object is named by its features; `action_id="position"` identifies them by their place among the interaction's
     actions, from 1. A field `context_id` is kept.
     """
-    if action_id not in (None, POSITION):
-        raise LogError(
-            f"action_id={action_id!r}; of coba's interactions it can only be {POSITION!r}, or None"
-        )
-    return _CobaReader(source, INTERACTION, ignore, by_position=action_id == POSITION).scan(**options)
 
+    expected: ClassVar[str] = "an object with context, action and reward"
 
-@keywords_of(EventReader.scan)
-def scan_river(source: Any, *, ignore: Iterable[str] = (), **options: Any) -> tuple[Rows, list[str]]:
-    """Read a history from a list of tuples, or from a file with one JSON list on each line.
-
-    The arms of a step are its available actions. The log has no propensities.
-    """
-    return _RiverReader(source, STEP, ignore).scan(**options)
-
-
-class _CobaReader(EventReader):
-    def __init__(
-        self, source: Any, expected: str, ignore: Iterable[str], *, by_position: bool = False
-    ) -> None:
-        self.records = JsonRecords(source, expected)
+    def __init__(self, source: Any, *, action_id: str | None = None, ignore: Iterable[str] = ()) -> None:
+        if action_id not in (None, POSITION):
+            raise LogError(
+                f"action_id={action_id!r}; of coba's interactions it can only be {POSITION!r}, or None"
+            )
+        self.records = JsonRecords(source, self.expected)
         super().__init__(self.records.name)
-        self.by_position, self.flatten = by_position, Flattener(ignore=ignore)
+        self.by_position, self.flatten = action_id == POSITION, Flattener(ignore=ignore)
 
     def events(self) -> Iterator[Event]:
         for where, record in self.records:
@@ -81,7 +62,7 @@ class _CobaReader(EventReader):
             return record
         simulated = isinstance(record, Mapping) and "rewards" in record
         got = "a simulated interaction (rewards of every action)" if simulated else "no action or reward"
-        raise LogError(f"{where}: {got}; expected {INTERACTION}")
+        raise LogError(f"{where}: {got}; expected {self.expected}")
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
         if self.seen["objects"]:
@@ -97,10 +78,20 @@ class _CobaReader(EventReader):
         ]
 
 
-class _RiverReader(_CobaReader):
+class RiverReader(CobaReader):
+    """Reads a history from a list of tuples, or from a file with one JSON list on each line.
+
+    The arms of a step are its available actions. The log has no propensities.
+    """
+
+    expected = "a list of arms, context, arm and reward"
+
+    def __init__(self, source: Any, *, ignore: Iterable[str] = ()) -> None:
+        super().__init__(source, ignore=ignore)
+
     def fields(self, record: Any, where: str) -> Mapping[str, Any]:
         if not isinstance(record, list | tuple) or len(record) != 4 or record[0] is None:
-            raise LogError(f"{where}: {str(record)[:60]!r}; expected {STEP}")
+            raise LogError(f"{where}: {str(record)[:60]!r}; expected {self.expected}")
         return dict(zip(("actions", "context", "action", "reward"), record, strict=True))
 
     def notes(self, log: Log, *, named: bool) -> list[str]:

@@ -15,18 +15,24 @@ from sparing.archive import replacing, unpacked
 from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.formats.events import rechunk_arrays
+from sparing.log.formats.events import ArrayRows, Arrays, example_row
 from sparing.log.formats.records import EXACT
 from sparing.log.labels import check_action_count
 from sparing.log.log import Log, floats
 from sparing.log.passes import Blocks
 from sparing.log.rows import AnyLog, Rows
-from sparing.log.support import Support, SupportBuilder
 from sparing.log.text_files import first_line, is_path
 from sparing.log.writer import LogStream, has_sets
 
 COUNTS = ("n_rounds", "n_actions")
 ROUNDS = ("context", "action", "position", "reward", "pscore", "pi_b")
+LOG_NAMES = {
+    "context": "contexts",
+    "action": "actions",
+    "reward": "rewards",
+    "pscore": "propensities",
+    "pi_b": "distribution",
+}
 REQUIRED = ("context", "action", "reward")
 BATCH_ROWS = 65_536
 
@@ -49,7 +55,7 @@ def scan(
     `position` selects one. `actions` names the actions 0..K−1 in order. The arrays of an .npz, compressed or not, are
     read some rows at a time; those that are stored column by column are read into memory.
     """
-    feedback = _opened(source)
+    feedback = _Feedback(source)
     missing = [name for name in REQUIRED if name not in feedback.names]
     if missing:
         expected = f"context, action, reward and more of {(*COUNTS, *ROUNDS)}"
@@ -66,60 +72,57 @@ def scan(
     return ObpScan(feedback, names, slot, n_rows, progress), notes
 
 
-@dataclass(frozen=True)
 class _Feedback:
-    """Names of all arrays of a feedback, its counts, the shapes of those for each round, and a reader of their rows.
+    """Names of all arrays of a feedback, its counts, and the arrays for each round, in memory or in the .npz."""
 
-    `read(names)` yields the rows of arrays of equal length, some at a time, with the first row's number.
-    """
-
-    names: list[str]
-    counts: dict[str, Any]
-    shapes: dict[str, tuple[int, ...]]
-    read: Callable[[Sequence[str]], Iterator[tuple[int, dict[str, np.ndarray]]]]
-
-    @classmethod
-    def in_memory(cls, fields: Mapping[str, Any]) -> "_Feedback":
-        given = {name: value for name, value in fields.items() if value is not None}
-        arrays = {
-            name: floats(given[name], f"the values of {name}", copy=None) for name in ROUNDS if name in given
+    def __init__(self, source: Any) -> None:
+        if isinstance(source, Mapping):
+            fields = {name: value for name, value in source.items() if value is not None}
+        elif is_path(source):
+            with _archive(source) as (archive, infos):
+                fields = dict.fromkeys(infos) | {
+                    name: _array(archive, infos[name], by_rows=name in ROUNDS)
+                    for name in (*COUNTS, *ROUNDS)
+                    if name in infos
+                }
+        else:
+            raise LogError(
+                f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
+            )
+        self.source, self.names = source, list(fields)
+        self.counts = {name: fields[name] for name in COUNTS if name in fields}
+        self.arrays: dict[str, np.ndarray | Member] = {
+            name: each if isinstance(each, Member) else floats(each, f"the values of {name}", copy=None)
+            for name, each in fields.items()
+            if name in ROUNDS
         }
+        self.shapes = {name: each.shape for name, each in self.arrays.items()}
 
-        def read(names: Sequence[str]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-            widest = max(prod(arrays[name].shape[1:]) for name in names)
-            for rows in Blocks.of_table(len(arrays[names[0]]), widest):
-                yield rows.start, {name: arrays[name][rows] for name in names}
-
-        shapes = {name: array.shape for name, array in arrays.items()}
-        return cls(list(given), {name: given[name] for name in COUNTS if name in given}, shapes, read)
-
-
-def _opened(source: Any) -> _Feedback:
-    if isinstance(source, Mapping):
-        return _Feedback.in_memory(source)
-    if not is_path(source):
-        raise LogError(
-            f"cannot read a feedback from {type(source).__name__}; expected a dict or the path of an .npz"
-        )
-    with _archive(source) as (archive, infos):
-        members: dict[str, Member | None] = {}
-        for name in ROUNDS:
-            if name in infos:
-                with _member(archive, infos[name]) as file:
-                    members[name] = Member.of(file, infos[name].file_size)
-        rowwise = {name: member for name, member in members.items() if member is not None}
-        loaded = COUNTS if len(rowwise) == len(members) else (*COUNTS, *ROUNDS)
-        fields = {name: _whole_array(archive, infos[name]) for name in loaded if name in infos}
-    if loaded != COUNTS:
-        return _Feedback.in_memory({**dict.fromkeys(infos, ()), **fields})
-    shapes = {name: member.shape for name, member in rowwise.items()}
-    return _Feedback(
-        list(infos), fields, shapes, lambda names: _member_rows(source, {n: rowwise[n] for n in names})
-    )
+    def read(self, names: Sequence[str]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
+        """Yield the rows of arrays of equal length, some at a time, with the first row's number."""
+        arrays = {name: self.arrays[name] for name in names}
+        files: dict[str, IO[bytes]] = {}
+        with contextlib.ExitStack() as stack:
+            if any(isinstance(each, Member) for each in arrays.values()):
+                archive, infos = stack.enter_context(_archive(self.source))
+                for name, each in arrays.items():
+                    if isinstance(each, Member):
+                        files[name] = stack.enter_context(_member(archive, infos[name]))
+                        if Member.of(files[name], infos[name].file_size) != each:
+                            raise ValueError("it has changed since it was opened")
+            widest = max(prod(self.shapes[name][1:]) for name in names)
+            for rows in Blocks.of_table(self.shapes[names[0]][0], widest):
+                yield (
+                    rows.start,
+                    {
+                        name: each.read(files[name], rows) if isinstance(each, Member) else each[rows]
+                        for name, each in arrays.items()
+                    },
+                )
 
 
-class ObpScan(Rows):
-    """The rounds of a feedback at one position, read some at a time."""
+class ObpScan(ArrayRows):
+    """The rounds of a feedback at one position."""
 
     def __init__(
         self,
@@ -129,48 +132,22 @@ class ObpScan(Rows):
         n_rows: int,
         progress: Progress | None,
     ) -> None:
-        self.feedback, self.names, self.slot = feedback, names, slot
-        self.n_rows, self.progress = n_rows, progress
-        known, k = {"pscore", "pi_b"} & set(feedback.shapes), len(names)
-        chances = Support.from_distribution(np.full((1, k), 1 / k)) if "pi_b" in known else None
-        self.header = Log.from_indices(
-            np.empty((0, feedback.shapes["context"][1])),
-            np.empty(0, dtype=np.int32),
-            np.empty(0),
-            names,
-            propensities=np.empty(0) if known else None,
-            support=None if chances is None else chances.part(slice(0, 0)),
+        self.feedback, self.slot = feedback, slot
+        shapes = feedback.shapes
+        example = example_row(
+            shapes["context"][1], len(names), propensities="pscore" in shapes, distribution="pi_b" in shapes
         )
+        super().__init__("the feedback", n_rows, names, None, example, progress)
 
-    def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Read the rounds in this thread and yield each block with its first row."""
-        order = [name for name in ROUNDS if name in self.feedback.shapes and name != "position"]
-        for first, arrays in rechunk_arrays(
-            self._parts(order), self.n_rows, self.partition.block, "the feedback"
-        ):
-            found = dict(zip(order, arrays, strict=True))
-            support = SupportBuilder(len(self.names), first_row=first)
-            if "pi_b" in found:
-                support.add_distribution(found["pi_b"])
-            log = Log.from_indices(
-                found["context"],
-                found["action"].astype(np.int32),
-                found["reward"],
-                self.names,
-                propensities=found.get("pscore"),
-                support=support.build() if "pi_b" in found else None,
-                first_row=first,
-            )
-            yield first, log
-
-    def _parts(self, order: Sequence[str]) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yield the arrays as floats, of rounds at the position only."""
-        for _, arrays in self.feedback.read([*order, *(["position"] if self.slot is not None else [])]):
+    def arrays(self) -> Iterator[Arrays]:
+        names = [name for name in LOG_NAMES if name in self.feedback.shapes]
+        for _, arrays in self.feedback.read([*names, *(["position"] if self.slot is not None else [])]):
             rows = slice(None) if self.slot is None else arrays["position"] == self.slot
             table = arrays.get("pi_b")
             if table is not None and table.ndim == 3:
                 arrays["pi_b"] = table[:, :, (self.slot or 0) if table.shape[2] > 1 else 0]
-            yield tuple(arrays[name][rows].astype(np.float64) for name in order)
+            found = {LOG_NAMES[name]: arrays[name][rows].astype(np.float64) for name in names}
+            yield {**found, "actions": found["actions"].astype(np.int32)}
 
 
 def _check_shapes(shapes: Mapping[str, tuple[int, ...]], n: int, n_actions: int, slot: int | None) -> None:
@@ -285,7 +262,11 @@ def _archive(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, zipfile.Zi
         ) from None
 
 
-def _whole_array(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> np.ndarray:
+def _array(archive: zipfile.ZipFile, info: zipfile.ZipInfo, *, by_rows: bool) -> "Member | np.ndarray":
+    with _member(archive, info) as file:
+        member = Member.of(file, info.file_size) if by_rows else None
+    if member is not None:
+        return member
     with _member(archive, info) as file:
         return unpacked(file.read(info.file_size + 1), info.filename)
 
@@ -315,7 +296,8 @@ class Member:
         fits = simple and size - file.tell() == prod(shape) * dtype.itemsize
         return cls(shape, dtype) if fits else None
 
-    def rows(self, file: IO[bytes], many: int) -> np.ndarray:
+    def read(self, file: IO[bytes], rows: slice) -> np.ndarray:
+        many = rows.stop - rows.start
         needed = many * prod(self.shape[1:]) * self.dtype.itemsize
         content = file.read(needed)
         if len(content) < needed:
@@ -323,22 +305,9 @@ class Member:
         return np.frombuffer(content, self.dtype).reshape(many, *self.shape[1:])
 
 
-def _member_rows(path: Path, members: dict[str, Member]) -> Iterator[tuple[int, dict[str, np.ndarray]]]:
-    n = next(iter(members.values())).shape[0]
-    widest = max(prod(member.shape[1:]) for member in members.values())
-    with _archive(path) as (archive, infos), contextlib.ExitStack() as stack:
-        files = {name: stack.enter_context(_member(archive, infos[name])) for name in members}
-        if any(Member.of(files[name], infos[name].file_size) != members[name] for name in members):
-            raise ValueError("it has changed since it was opened")
-        for rows in Blocks.of_table(n, widest):
-            many = rows.stop - rows.start
-            yield rows.start, {name: member.rows(files[name], many) for name, member in members.items()}
-
-
 ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
     "context": lambda log: np.array(log.contexts),
     "action": lambda log: log.actions.astype(np.int64),
-    "position": lambda log: None,
     "reward": lambda log: np.array(log.rewards),
     "pscore": lambda log: None if log.propensities is None else np.array(log.propensities),
     "pi_b": lambda log: _distributions(log),
@@ -349,14 +318,6 @@ ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
 def _distributions(log: Log) -> np.ndarray | None:
     table = log.support.distribution() if has_sets(log) else None
     return None if table is None else np.array(table)[:, :, None]
-
-
-def to_feedback(log: Log) -> tuple[dict[str, Any], list[str]]:
-    """Return a log as a `bandit_feedback`, with pi_b if it has full distributions, and what it cannot carry."""
-    arrays = {name: of(log) for name, of in ARRAYS.items()}
-    if arrays["pi_b"] is None:
-        del arrays["pi_b"]
-    return {"n_rounds": log.n_rows, "n_actions": log.n_actions, **arrays}, _lost(log)
 
 
 def _lost(log: Log) -> list[str]:

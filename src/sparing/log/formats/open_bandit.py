@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 from sparing.engines import Progress
 from sparing.errors import LogError
 from sparing.log import labels
-from sparing.log.formats.events import rechunk_arrays
+from sparing.log.formats.events import ArrayRows, Arrays, example_row
 from sparing.log.formats.records import EXACT, numbered
 from sparing.log.labels import check_action_count, first_repeated, shorten, truncate
 from sparing.log.limits import LARGEST
-from sparing.log.log import Log
 from sparing.log.rows import Rows
 from sparing.log.tables import open_csv
 from sparing.log.text_files import Dialect, existing, readable_errors
@@ -71,7 +70,7 @@ def scan(
     return OpenBanditScan(table, features, names, items, progress), notes
 
 
-class OpenBanditScan(Rows):
+class OpenBanditScan(ArrayRows):
     """The rows of the CSV; `items` (K,) are the actions' items, in rising order."""
 
     def __init__(
@@ -83,37 +82,13 @@ class OpenBanditScan(Rows):
         progress: Progress | None,
     ) -> None:
         self.table, self.features, self.item_ids = table, features, items
-        self.n_rows, self.progress = table.rows, progress
         named = [
             name if value is None else f"{name}={value}" for name in features for value in features[name]
         ]
-        self.header = Log.from_indices(
-            np.empty((0, len(named))),
-            np.empty(0, dtype=np.int32),
-            np.empty(0),
-            names,
-            propensities=np.empty(0) if table.propensity else None,
-            feature_names=named,
-        )
+        example = example_row(len(named), len(names), propensities=table.propensity is not None)
+        super().__init__(table.path.name, table.rows, names, named, example, progress)
 
-    def blocks(self) -> Iterator[tuple[int, Log]]:
-        """Read the file in this thread and yield each block with its first row."""
-        for first, (contexts, actions, rewards, *shares) in rechunk_arrays(
-            self._parts(), self.n_rows, self.partition.block, self.table.path.name
-        ):
-            log = Log.from_indices(
-                contexts,
-                actions,
-                rewards,
-                self.action_names,
-                propensities=shares[0] if shares else None,
-                feature_names=self.feature_names,
-                first_row=first,
-            )
-            yield first, log
-
-    def _parts(self) -> Iterator[tuple[np.ndarray, ...]]:
-        """Yield contexts, actions, rewards, and propensities if there are any, of each batch."""
+    def arrays(self) -> Iterator[Arrays]:
         table, known = self.table, self.item_ids
         for line, batch, keep in table.batches(ITEM, CLICK, table.propensity, *self.features):
             items = table.numbers(batch, ITEM, line, "count").astype(np.int64)
@@ -124,12 +99,15 @@ class OpenBanditScan(Rows):
                     f"{table.path.name}, line {line + outside[0]}: {ITEM} {items[outside[0]]}; expected {known[0]} to "
                     f"{known[-1]}"
                 )
-            numbers = [table.numbers(batch, CLICK, line)]
-            if table.propensity:
-                numbers.append(table.numbers(batch, table.propensity, line, "probability"))
             cells = [table.encode(batch, name, values, line) for name, values in self.features.items()]
-            contexts = np.column_stack(cells)[keep].astype(np.float64, copy=False)
-            yield contexts, places[keep].astype(np.int32), *(each[keep] for each in numbers)
+            found: Arrays = {
+                "contexts": np.column_stack(cells).astype(np.float64, copy=False),
+                "actions": places.astype(np.int32),
+                "rewards": table.numbers(batch, CLICK, line),
+            }
+            if table.propensity:
+                found["propensities"] = table.numbers(batch, table.propensity, line, "probability")
+            yield {name: each[keep] for name, each in found.items()}
 
 
 class OpenBanditColumns:

@@ -8,7 +8,6 @@ from typing import Any
 
 from sparing.errors import LogError
 from sparing.log import labels, writer
-from sparing.log.columns import keywords_of
 from sparing.log.formats.events import Event, EventReader
 from sparing.log.formats.records import (
     Flattener,
@@ -37,40 +36,6 @@ LABEL = {
     "_label_action": "action",
     "_labelindex": "index",
 }
-
-
-@keywords_of(EventReader.scan)
-def scan_json(
-    source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = (), **options: Any
-) -> tuple[Rows, list[str]]:
-    """Read `--json` lines, or a list of such objects: reward = −cost.
-
-    With `_multi` the chosen action is the one with a `_label` of its own, or that `_labelIndex` (from 0) or else
-    `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the numbers 1..K,
-    as in `--cb` text.
-    """
-    return _VwJsonReader(source, EXPECTED, action_id, ignore).scan(**options)
-
-
-@keywords_of(EventReader.scan)
-def scan_dsjson(
-    source: Any,
-    *,
-    action_id: str = AUTOMATIC,
-    ignore: Iterable[str] = (),
-    context_id: str | None = CONTEXT_ID,
-    pdrop: str = REFUSE,
-    **options: Any,
-) -> tuple[Rows, list[str]]:
-    """Read dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
-
-    Contexts are the fields of `c` in one level (`Flattener`), without those that begin with an underscore, as Vowpal
-    Wabbit does. `action_id` says what identifies an action: a field such as "i.id", "features" (all of them),
-    "position", or "auto": the first field called id or else `_tag` that the first event's actions have, else their
-    features. `context_id` names a field of the event ("c.user.id", "EventId"). Events whose `pdrop` differs represent
-    different numbers of events, 1/(1 − pdrop), and a log has no weights: they are refused, unless `pdrop` is "ignore".
-    """
-    return _DsjsonReader(source, action_id, ignore, context_id, DropRate(pdrop)).scan(**options)
 
 
 class _LabelledReader(EventReader):
@@ -108,10 +73,18 @@ class _LabelledReader(EventReader):
         )
 
 
-class _VwJsonReader(_LabelledReader):
-    """All events have a list of actions, or none has."""
+class VwJsonReader(_LabelledReader):
+    """Reads `--json` lines, or a list of such objects: reward = −cost. All have a list of actions, `_multi`, or none has.
+
+    With `_multi` the chosen action is the one with a `_label` of its own, or that `_labelIndex` (from 0) or else
+    `_label_Action` (from 1) names; `action_id` is that of dsjson. Without `_multi` the actions are the numbers 1..K,
+    as in `--cb` text.
+    """
 
     listed: bool | None = None
+
+    def __init__(self, source: Any, *, action_id: str = AUTOMATIC, ignore: Iterable[str] = ()) -> None:
+        super().__init__(source, EXPECTED, action_id, ignore)
 
     def events(self) -> Iterator[Event]:
         for where, record, label in self.labelled():
@@ -161,14 +134,30 @@ class _VwJsonReader(_LabelledReader):
         return notes
 
 
-class _DsjsonReader(_LabelledReader):
-    """Action numbers are assumed to begin at 1; if that fails, the whole file is checked for numbers from 0."""
+class DsjsonReader(_LabelledReader):
+    """Reads dsjson lines, or a list of such events: reward = −cost, distribution from `a` and `p`.
+
+    Contexts are the fields of `c` in one level (`Flattener`), without those that begin with an underscore, as Vowpal
+    Wabbit does. `action_id` says what identifies an action: a field such as "i.id", "features" (all of them),
+    "position", or "auto": the first field called id or else `_tag` that the first event's actions have, else their
+    features. `context_id` names a field of the event ("c.user.id", "EventId"). Events whose `pdrop` differs represent
+    different numbers of events, 1/(1 − pdrop), and a log has no weights: they are refused, unless `pdrop` is "ignore".
+
+    Action numbers are assumed to begin at 1; if that fails, the whole file is checked for numbers from 0.
+    """
 
     def __init__(
-        self, source: Any, action_id: str, ignore: Iterable[str], context_id: str | None, drops: "DropRate"
+        self,
+        source: Any,
+        *,
+        action_id: str = AUTOMATIC,
+        ignore: Iterable[str] = (),
+        context_id: str | None = CONTEXT_ID,
+        pdrop: str = REFUSE,
     ) -> None:
         super().__init__(source, EXPECTED_EVENT, action_id, ignore)
-        self.context_id, self.drops = context_id, drops
+        self.context_id, self.pdrop = context_id, one_of("pdrop", pdrop, (REFUSE, IGNORE))
+        self.drop_rates: dict[float, str] = {}
         self.a, self.label = IndexBase("a"), IndexBase("_label_Action")
 
     def scan(self, **options: Any) -> tuple[Rows, list[str]]:
@@ -205,7 +194,7 @@ class _DsjsonReader(_LabelledReader):
         ranking = self._ranking(record, len(eligible), where)
         first = ranking[0] if ranking else None
         chosen = chosen_index(label, len(eligible), where, base=self.label.base, otherwise=first)
-        self.drops.add(finite(record.get("pdrop") or 0, where, "pdrop"), where)
+        self._add_drop_rate(finite(record.get("pdrop") or 0, where, "pdrop"), where)
         ids = get_path(record, self.context_id) if self.context_id else None
         self.seen["ids"] += ids is not None
         shares = _probabilities(record, ranking, len(eligible), where)
@@ -236,7 +225,32 @@ class _DsjsonReader(_LabelledReader):
         notes += [*self.a.notes(), *self.label.notes()]
         if self.context_id == CONTEXT_ID and not self.seen["ids"]:
             notes.append("EventId names an event, not a context: context_id='EventId' would keep it.")
-        return [*notes, *self.drops.notes()]
+        dropped = max(self.drop_rates)
+        if len(self.drop_rates) > 1:
+            notes.append(
+                f"Events were dropped at rates up to {dropped:g} (pdrop) that differ, and the log has no weights: "
+                "averages over it are not averages over the traffic."
+            )
+        elif dropped:
+            notes.append(
+                f"Of all events alike, {dropped:g} were dropped (pdrop): counts are smaller, averages the same."
+            )
+        return notes
+
+    def _add_drop_rate(self, share: float, where: str) -> None:
+        if not 0 <= share < 1:
+            raise LogError(
+                f"{where}: pdrop is {share}; must be in [0, 1), for a logged event was not dropped"
+            )
+        self.drop_rates.setdefault(share, where)
+        if len(self.drop_rates) > 1 and self.pdrop == REFUSE:
+            known, place = next(iter(self.drop_rates.items()))
+            raise LogError(
+                f"{where}: pdrop is {share}, but {known} at {place}. Vowpal Wabbit counts such an event 1/(1 − pdrop) "
+                "times, and a log has no weights: averages over it would not be averages over the traffic. Read "
+                "the events of each pdrop on their own, or all as they are with pdrop='ignore' "
+                "(sparing convert --option pdrop=ignore)"
+            )
 
 
 def _probabilities(
@@ -254,39 +268,6 @@ def _probabilities(
     for position, share in zip(ranking, shares, strict=True):
         table[position] = finite(share, where, "a probability in p")
     return table
-
-
-class DropRate:
-    """The share of events that was dropped from the log (`pdrop`), which must be the same for all."""
-
-    def __init__(self, rule: str) -> None:
-        self.rule = one_of("pdrop", rule, (REFUSE, IGNORE))
-        self.rates: dict[float, str] = {}
-
-    def add(self, share: float, where: str) -> None:
-        if not 0 <= share < 1:
-            raise LogError(
-                f"{where}: pdrop is {share}; must be in [0, 1), for a logged event was not dropped"
-            )
-        self.rates.setdefault(share, where)
-        if len(self.rates) > 1 and self.rule == REFUSE:
-            known, place = next(iter(self.rates.items()))
-            raise LogError(
-                f"{where}: pdrop is {share}, but {known} at {place}. Vowpal Wabbit counts such an event 1/(1 − pdrop) "
-                "times, and a log has no weights: averages over it would not be averages over the traffic. Read "
-                "the events of each pdrop on their own, or all as they are with pdrop='ignore' "
-                "(sparing convert --option pdrop=ignore)"
-            )
-
-    def notes(self) -> list[str]:
-        top = max(self.rates)
-        if len(self.rates) > 1:
-            return [
-                f"Events were dropped at rates up to {top:g} (pdrop) that differ, and the log has no weights: "
-                "averages over it are not averages over the traffic."
-            ]
-        alike = f"Of all events alike, {top:g} were dropped (pdrop): counts are smaller, averages the same."
-        return [alike] if top else []
 
 
 class IndexBase:

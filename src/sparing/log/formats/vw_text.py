@@ -5,11 +5,10 @@ import os
 import re
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from sparing.errors import LogError
 from sparing.log import labels, writer
-from sparing.log.columns import keywords_of
 from sparing.log.formats.events import Event, EventReader
 from sparing.log.formats.records import (
     Named,
@@ -24,7 +23,7 @@ from sparing.log.formats.records import (
 )
 from sparing.log.labels import WHOLE_NUMBER, shorten
 from sparing.log.log import Log
-from sparing.log.rows import AnyLog, Rows
+from sparing.log.rows import AnyLog
 
 BLANKS = " \t"
 ESCAPED = {character: f"%{ord(character):02X}" for character in " \t\r\n:|%"}
@@ -42,30 +41,6 @@ OTHER_TASKS = {
 CONSTANT_NOTE = "Vowpal Wabbit adds a constant feature of its own; none was added to the contexts."
 
 Path = str | os.PathLike[str]
-
-
-@keywords_of(EventReader.scan)
-def scan_cb(source: Path, *, context_id: str | None = None, **options: Any) -> tuple[Rows, list[str]]:
-    """Read `--cb` lines: reward = −cost; features that a line does not name are 0.
-
-    `actions` names the actions 1..K in order. Without it their names are 1..K, K the largest logged number, or, if
-    numbers are large and sparse, those that occur. Further actions in a line's label are the other available ones.
-    `context_id="tag"` takes the lines' tags as context ids.
-    """
-    return _VwTextReader(source, by_number, context_id, "lines").scan(**options)
-
-
-@keywords_of(EventReader.scan)
-def scan_cb_adf(
-    source: Path, *, action_id: str | None = None, context_id: str | None = None, **options: Any
-) -> tuple[Rows, list[str]]:
-    """Read `--cb_adf` blocks: contexts are the shared features, reward = −cost.
-
-    An action is identified by its whole line of features, with `action_id="id"` by its feature `id=…` alone, with
-    `action_id="position"` by its place in the block. A block's lines are the available actions. `context_id="tag"`
-    takes the shared lines' tags as context ids.
-    """
-    return _VwAdfReader(source, action_id, context_id).scan(**options)
 
 
 def escape(text: str) -> str:
@@ -169,13 +144,15 @@ def parse_label(token: str, where: str) -> CbLabel:
 class _LineReader(EventReader):
     """Reads lines of text. With `context_id="tag"`, tags are context ids; `unit` is what has a tag."""
 
-    def __init__(self, source: Path, naming: Naming, context_id: str | None, unit: str) -> None:
+    unit: ClassVar[str]
+
+    def __init__(self, source: Path, naming: Naming, context_id: str | None) -> None:
         if context_id not in (None, "tag"):
             raise LogError(
                 f"context_id={context_id!r}; in Vowpal Wabbit's text it can only be 'tag', or None"
             )
         super().__init__(os.fspath(source), naming, alone_means_all=True)
-        self.source, self.tags, self.unit = source, context_id is not None, unit
+        self.source, self.tags = source, context_id is not None
 
     def lines(self) -> Iterator[Line | None]:
         """Yield each line in its parts, None for a blank line."""
@@ -196,14 +173,26 @@ class _LineReader(EventReader):
         return notes
 
 
-class _VwTextReader(_LineReader):
-    """The events of a `--cb` file, one on each line with a cost."""
+class VwTextReader(_LineReader):
+    """Reads `--cb` lines: reward = −cost; features that a line does not name are 0.
+
+    `actions` names the actions 1..K in order. Without it their names are 1..K, K the largest logged number, or, if
+    numbers are large and sparse, those that occur. Further actions in a line's label are the other available ones.
+    `context_id="tag"` takes the lines' tags as context ids.
+    """
+
+    unit = "lines"
+
+    def __init__(self, source: Path, *, context_id: str | None = None) -> None:
+        super().__init__(source, by_number, context_id)
 
     def events(self) -> Iterator[Event]:
-        blocks = _BlockEvidence()
+        # Lines in blocks with one label each are --cb_adf: read as --cb, one line of each event would silently be left.
+        in_block = labelled = 0
+        mixed, single = "", True
         for line in self.lines():
             if line is None:
-                blocks.labelled = blocks.unlabelled = 0
+                in_block = labelled = 0
                 continue
             if line.labels == [SHARED]:
                 raise LogError(
@@ -211,13 +200,20 @@ class _VwTextReader(_LineReader):
                 )
             found = [parse_label(token, line.where) for token in line.labels]
             costs = any(each.cost is not None for each in found)
-            blocks.add(line.where, costs)
+            in_block, labelled = in_block + 1, labelled + costs
+            single = single and labelled < 2
+            if not mixed and 0 < labelled < in_block:
+                mixed = line.where
             if costs:
                 self.seen["listing" if len(found) > 1 else "alone"] += 1
                 yield self._event(line, found)
             else:
                 self.skipped["unlabelled lines"] += 1
-        blocks.check()
+        if single and mixed:
+            raise LogError(
+                f"{mixed}: one line with a label among lines without: these are blocks of --cb_adf, a line an "
+                "action. Read them with format='vw-adf'; if they are --cb lines, delete those without a label"
+            )
 
     def _event(self, line: Line, found: list[CbLabel]) -> Event:
         chosen = [(each, -each.cost) for each in found if each.cost is not None]
@@ -248,39 +244,18 @@ class _VwTextReader(_LineReader):
         return notes
 
 
-class _BlockEvidence:
-    """Whether lines form blocks with one label each, as only `--cb_adf` has them.
+class VwAdfReader(_LineReader):
+    """Reads `--cb_adf` blocks: contexts are the shared features, reward = −cost.
 
-    Read as `--cb`, such a file would silently give one line of each event, and the other actions would be skipped.
+    An action is identified by its whole line of features, with `action_id="id"` by its feature `id=…` alone, with
+    `action_id="position"` by its place in the block. A block's lines are the available actions. `context_id="tag"`
+    takes the shared lines' tags as context ids.
     """
 
-    def __init__(self) -> None:
-        self.labelled = self.unlabelled = 0
-        self.block = ""
-        self.single = True
+    unit = "events"
 
-    def add(self, where: str, labelled: bool) -> None:
-        self.labelled += labelled
-        self.unlabelled += not labelled
-        self.single = self.single and self.labelled < 2
-        if self.labelled and self.unlabelled and not self.block:
-            self.block = where
-
-    def check(self) -> None:
-        """Refuse a file in which no block has two labels and some block has a line without one."""
-        if self.single and self.block:
-            raise LogError(
-                f"{self.block}: one line with a label among lines without: these are blocks of --cb_adf, a line an "
-                "action. Read them with format='vw-adf'; if they are --cb lines, delete those without a label"
-            )
-
-
-class _VwAdfReader(_LineReader):
-    """The events of a `--cb_adf` file, one for each block with a label."""
-
-    def __init__(self, source: Path, action_id: str | None, context_id: str | None) -> None:
-        naming = {None: _by_line, POSITION: by_label}.get(action_id, by_text)
-        super().__init__(source, naming, context_id, "events")
+    def __init__(self, source: Path, *, action_id: str | None = None, context_id: str | None = None) -> None:
+        super().__init__(source, {None: _by_line, POSITION: by_label}.get(action_id, by_text), context_id)
         self.action_id = action_id
 
     def events(self) -> Iterator[Event]:
