@@ -83,7 +83,7 @@ def refresh(learner: "Learner") -> None:
         sets = centred_sets(sums, assumptions, prior, growing=old.growing, added=old.added)
     transfer_pending(sets, old, learner, fresh_noise=guessed)
     learner.sets, learner.prior = sets, prior
-    learner._guarantee = algorithms.refreshed_guarantee(learner)
+    learner._guarantee = algorithms.guarantee_of(learner.rules, sets.assumptions, prior)
     learner.set_actions(learner.action_names)
 
 
