@@ -164,13 +164,6 @@ class Decision(NamedTuple):
         return self.chances.call
 
 
-class OpenDecision(NamedTuple):
-    """A decision whose reward has not arrived, and the number of its pending call."""
-
-    decision: Decision
-    call: int
-
-
 NUMBERS = "biufO"
 # NumPy's kinds of arrays that a context may have; text is not read as numbers.
 

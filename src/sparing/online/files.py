@@ -56,7 +56,7 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
 def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A learner as a header for JSON, and arrays."""
     sets = learner.sets
-    pending = [learner.pending_call(one.call) for one in learner.open.values()]
+    pending = [learner.pending_call(~number) for number in learner.open]
     header = {
         "algorithm": learner.algorithm,
         "guarantee": learner._guarantee,
@@ -75,9 +75,7 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "rounds": learner.rounds,
         "calls": learner.calls,
         "key": learner.key,
-        "open": [
-            _decision_header(one.decision, learner.pending_call(one.call)) for one in learner.open.values()
-        ],
+        "open": [_decision_header(*one) for one in zip(learner.open.values(), pending, strict=True)],
         "prior": prior_header(learner.prior),
         "retired": np.flatnonzero(~learner.active()).tolist(),
     }

@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict
+from typing import Any, ParamSpec, TypedDict
 
 import numpy as np
 
@@ -32,11 +32,8 @@ from sparing.online.engine import choice, runs
 from sparing.online.engine.random_stream import tie_order_and_key
 from sparing.online.engine.updates import CONDITION
 from sparing.online.learner import Learner
-from sparing.online.rules import EconomicalRule, SkipRule, compile_rules
+from sparing.online.rules import EconomicalRule, SkipRule
 from sparing.validation import check_known, check_reward_range, fraction, integer, number, reward_range
-
-if TYPE_CHECKING:
-    from sparing.online.learner import Learner
 
 P = ParamSpec("P")
 
@@ -434,16 +431,15 @@ def call_terms(
     return EconomicalRule(cost, length, None, calls)
 
 
-def reprice(learner: "Learner", cost: float) -> None:
+def reprice(learner: Learner, cost: float) -> None:
     """Set the cost of a call."""
     (rule,) = learner.rules
     assert isinstance(rule, EconomicalRule)
     learner.rules = (replace(rule, call_cost=cost),)
-    learner.plan = compile_rules(learner.rules, learner.explore, learner.optimism, learner.spot_check)
     learner.set_actions(learner.action_names)
 
 
-def price_for(learner: "Learner", calls: int) -> float:
+def price_for(learner: Learner, calls: int) -> float:
     """The smallest cost at which simulated problems from a learner's posterior need at most `calls` on average."""
     dear = highest_useful_price(learner)
     if not calls or not dear > 0:
@@ -457,7 +453,7 @@ def price_for(learner: "Learner", calls: int) -> float:
     return high
 
 
-def highest_useful_price(learner: "Learner") -> float:
+def highest_useful_price(learner: Learner) -> float:
     """A cost at which no call can pay, whatever its reward: at least H·max_a mean_j ψ(g_j, s_j)."""
     sets, (rule,) = learner.sets, learner.rules
     assert isinstance(rule, EconomicalRule)
@@ -468,7 +464,7 @@ def highest_useful_price(learner: "Learner") -> float:
     return max(rule.rounds_left(learner.rounds), 0.0) * float(gains.max()) if len(theta) > 1 else 0.0
 
 
-def budget_lasts(learner: "Learner", cost: float, calls: int) -> bool:
+def budget_lasts(learner: Learner, cost: float, calls: int) -> bool:
     """Whether a learner makes at most `calls` calls at this cost, on average over problems drawn from its posterior."""
     left = WORLDS * calls
     for world in range(WORLDS):
@@ -478,7 +474,7 @@ def budget_lasts(learner: "Learner", cost: float, calls: int) -> bool:
     return True
 
 
-def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
+def _calls(learner: Learner, cost: float, most: int, world: int) -> int:
     """Calls in one simulated problem, up to `most`: θ_a ~ N(θ̂_a, σ²V_a⁻¹), contexts from the sample."""
     trial = learner.copy()
     trial.rules = (replace(trial.rules[0], calls=None),)  # type: ignore[type-var]
@@ -501,7 +497,7 @@ def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
     return min(made, most)
 
 
-def _play(learner: "Learner", x: np.ndarray, means: np.ndarray, draws: np.ndarray) -> int:
+def _play(learner: Learner, x: np.ndarray, means: np.ndarray, draws: np.ndarray) -> int:
     """Calls in rounds with contexts x (n, d), mean rewards (n, K) and noise (n,)."""
     n, start, called = len(x), 0, 0
     actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
