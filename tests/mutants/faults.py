@@ -496,8 +496,8 @@ FAULTS = (
     Fault(
         "confident: the confidence is the limit",
         "rules.py",
-        "1 - rule.confidence for rule",
-        "rule.confidence for rule",
+        '1 - setting("confidence", 1.0)',
+        'setting("confidence", 1.0)',
     ),
     Fault(
         "fresh call: counted twice",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,17 +55,12 @@ class InitialSets:
     def joined(self, matrix: np.ndarray | None = None, response: np.ndarray | None = None) -> "InitialSets":
         """With one more action: it shares row 0, or has its own Λ·m (d,), and its own packed Λ if all have."""
         if response is None:
-            return InitialSets(np.append(self.row, 0), self.matrix, self.response)
-        if len(self.matrix) > 1:
-            own = self.matrix[0] if matrix is None else matrix
-            return InitialSets(
-                np.append(self.row, len(self.response)),
-                np.vstack([self.matrix, own]),
-                np.vstack([self.response, response]),
-            )
-        return InitialSets(
-            np.append(self.row, len(self.response)), self.matrix, np.vstack([self.response, response])
-        )
+            return replace(self, row=np.append(self.row, 0))
+        matrices = self.matrix
+        if len(matrices) > 1:
+            matrices = np.vstack([matrices, matrices[0] if matrix is None else matrix])
+        row = np.append(self.row, len(self.response))
+        return InitialSets(row, matrices, np.vstack([self.response, response]))
 
     @property
     def unit(self) -> float:

@@ -16,7 +16,7 @@ from sparing.log.labels import action_names
 from sparing.log.rows import AnyLog, Rows
 from sparing.log.sampling import sample_contexts
 from sparing.model.confidence import Assumptions
-from sparing.model.linearity import with_kernel
+from sparing.model.linearity import sample, with_kernel
 from sparing.model.prior import (
     BETWEEN,
     Prior,
@@ -77,7 +77,7 @@ class SummaryWithFit(LogSummary):
         """Scan a log once for its sums, and once for a sample of its rows."""
         found = LogSummary.of(log)
         parts = {name: getattr(found, name) for name in LogSummary.__dataclass_fields__}
-        return cls(**parts, fit=_sampled(log))
+        return cls(**parts, fit=sample(log))
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,8 @@ def resolve_start(
         names = log.action_names
         sums = log.statistics if isinstance(log, LogSummary) else Statistics.of(log)
         about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
-        about["fit"] = _rows_of(log) or ""
+        rows = sample(log) if isinstance(log, Log) and log.n_rows else getattr(log, "fit", None)
+        about["fit"] = rows or ""
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
@@ -193,18 +194,6 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     if n_actions is None or n_actions < 1:
         raise SettingError(f"n_actions={n_actions}; give a log, actions=[...] or the number of actions")
     return tuple(range(n_actions))
-
-
-def _rows_of(log: Log | LogSummary) -> Log | None:
-    if isinstance(log, Log):
-        return _sampled(log) if log.n_rows else None
-    return log.fit if isinstance(log, SummaryWithFit) else None
-
-
-def _sampled(log: AnyLog) -> Log:
-    from sparing.model.linearity import sample
-
-    return sample(log)
 
 
 ItemFeatures = Mapping[Hashable, Sequence[float]] | np.ndarray
