@@ -578,7 +578,7 @@ class Core:
         capacity = len(self.sets.arrays.theta)
         who, means, spreads = np.empty(capacity, dtype=np.int64), np.empty(capacity), np.empty(capacity)
         bounds = self.sets.bounds
-        found, _, blanks, first = runs.RIVALS[bounds].call(
+        found, blanks, first = runs.RIVALS[bounds].call(
             table, x, action, REACH, allowed, who, means, spreads, bounds
         )
         own, alike = Challenger(mean, spread, int(self.priority[action])), None

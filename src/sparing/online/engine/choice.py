@@ -14,11 +14,11 @@ from sparing.online.engine.random_stream import WHO, uniform
 from sparing.online.engine.search import (
     ABOVE,
     NOBODY,
-    SHARED_SLOT,
     SMALL,
     BoundsFlag,
     beats,
     best_mean,
+    count_shared_prior,
     highest_mean,
     mean_and_spread,
     scan_bounds,
@@ -28,7 +28,7 @@ from sparing.online.engine.search import (
     top_two,
 )
 from sparing.online.engine.state import SetsStruct
-from sparing.online.engine.updates import CONDITION, bound_after
+from sparing.online.engine.updates import CONDITION, SHARED_SLOT, bound_after
 from sparing.online.engine.value_of_information import sync_cache, worth
 
 CLOSE = 1e-9
@@ -115,14 +115,7 @@ def shared_prior_probability(
     t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
 ) -> float:
     """The part of the sum that comes from rivals that share the prior."""
-    if len(eligible) == 0:
-        rivals = len(t.slot) - t.touched[t.which]
-    else:
-        rivals = 0
-        for action in range(len(t.slot)):
-            rivals += t.slot[action] == 0 and eligible[action]
-    if t.slot[leader] == 0:
-        rivals -= 1
+    rivals = count_shared_prior(t, eligible) - (t.slot[leader] == 0)
     if rivals <= 0:
         return 0.0
     mean, deviation = mean_and_spread(t, SHARED_SLOT, x)
@@ -212,36 +205,28 @@ def rivals(
     means: np.ndarray,
     spreads: np.ndarray,
     bounds: BoundsFlag,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int]:
     """Write the rivals with own sets whose mean + reach·width is not below the action's mean − reach·width.
 
-    Returns the number of rivals written, the number of all rivals, how many of these share the prior, and which of the latter
-    wins ties (−1 if there is none).
+    Returns how many they are, how many further rivals share the prior, and which of the latter wins ties (−1 if there is
+    none).
     """
     scan_bounds(t, x, reach, eligible, bounds)
     slots, mine = t.slot, t.action
     mean, spread = mean_and_spread(t, slots[action], x)
-    low, found, touched = mean - reach * spread, 0, 0
+    low, found = mean - reach * spread, 0
     for slot in range(1, t.used):
-        if mine[slot] == action or t.upper[slot] == -math.inf:
-            continue
-        touched += 1
-        if t.upper[slot] < low:
+        if mine[slot] == action or t.upper[slot] == -math.inf or t.upper[slot] < low:
             continue
         rival_mean, rival_spread = mean_and_spread(t, slot, x)
         if rival_mean + reach * rival_spread >= low:
             who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
             found += 1
-    n_shared = len(slots) - t.touched[t.which]
-    if len(eligible):
-        n_shared = 0
-        for a in range(len(slots)):
-            n_shared += slots[a] == 0 and eligible[a]
-    n_shared -= slots[action] == 0
+    n_shared = count_shared_prior(t, eligible) - (slots[action] == 0)
     order, place = t.order, shared_prior_actions(t, eligible, NOBODY)
     if place < len(order) and order[place] == action:
         place = shared_prior_actions(t, eligible, place)
-    return found, touched + n_shared, n_shared, order[place] if place < len(order) else -1
+    return found, n_shared, order[place] if place < len(order) else -1
 
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE, NOT_WORTH, SPENT = range(10)

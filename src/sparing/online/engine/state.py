@@ -19,10 +19,7 @@ SETS: Fields = {
     "inverse": (DOUBLE, "CP"),  # V⁻¹, packed: P = d·(d+1)/2, padded with zeros to a multiple of eight
     "gram": (DOUBLE, "CP"),  # V
     "log_det": (DOUBLE, "C"),  # log(det V/λ^d)
-    "rounding_growth": (
-        DOUBLE,
-        "C",
-    ),  # factor by which the diagonal of V⁻¹ fell since V⁻¹ was last recomputed
+    "rounding_growth": (DOUBLE, "C"),  # factor by which the diagonal of V⁻¹ fell since it was recomputed
     "radius": (DOUBLE, "C"),  # ρ, if each action has its own
     "metric_factor": (DOUBLE, "C"),  # sqrt(c) with V⁻¹ ⪯ c·M
     "bounds32": (SINGLE, "BE"),  # θ̂, ‖θ̂‖, ρ·sqrt(c) and the added half-width, rounded up; E = d + 3
