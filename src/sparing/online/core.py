@@ -395,21 +395,19 @@ class Core:
         action, x, predicted = self._pending[call]
         if not self.sets.add_observation(action, x, reward):
             raise self._not_learnable(x, action)
-        del self._pending[call]
-        if predicted is not None:
-            self._count_out(action)
-            self.sets.replace_imputed(action, x, reward, predicted, self._imputed_of(action))
+        if predicted is None:
+            del self._pending[call]
+        else:
+            self._cancel(call, reward)
 
-    def _cancel(self, call: int) -> None:
+    def _cancel(self, call: int, reward: float | None = None) -> None:
+        """Withdraw a call, or replace its prediction by the reward, which is learnt already."""
         action, x, predicted = self._pending.pop(call)
         if predicted is not None:
-            self._count_out(action)
-            self.sets.remove_imputed(action, x, predicted, self._imputed_of(action))
-
-    def _count_out(self, action: int) -> None:
-        self._imputed[action] -= 1
-        if not self._imputed[action]:
-            del self._imputed[action]
+            self._imputed[action] -= 1
+            if not self._imputed[action]:
+                del self._imputed[action]
+            self.sets.close_call(action, x, predicted, self._imputed_of(action), reward)
 
     def _imputed_of(self, action: int) -> Iterator[tuple[np.ndarray, float]]:
         """Context and prediction of an action's imputed calls; nothing is searched before the first is needed."""
@@ -521,28 +519,21 @@ class Core:
         """
         if self._custom:
             check_sizes(x)
-            view = self._view(table, x, allowed, context_id, key)
+            mean, spread = self.sets.evaluate(x, pending=table is self.sets.scratch.pending)
+            eligible = allowed if len(allowed) else self.active()
+            top = mean + self.sets.arrays.coefficient[eligible.sum() - 1] * spread
+            view = RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
             for rule in self._custom:
                 answer = rule.answer(view)
                 if answer is not None:
                     chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
-                    mean, spread = float(view.mean[answer]), float(view.spread[answer])
-                    return answer, rule.name, mean, spread, chance, False, None
+                    return answer, rule.name, float(mean[answer]), float(spread[answer]), chance, False, None
         bounds = self.sets.bounds
         action, code, mean, spread, *worth = self._entry[bounds].call(table, x, allowed, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
         chance = drawn if code == choice.LOG_BEATS else 1.0
         return action, REASONS[code], mean, spread, chance, code == choice.UNSURE, worth[0] if worth else None
-
-    def _view(
-        self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
-    ) -> RoundView:
-        """All actions in one round, for custom rules."""
-        mean, spread = self.sets.evaluate(x, pending=table is self.sets.scratch.pending)
-        eligible = allowed if len(allowed) else self.active()
-        top = mean + self.sets.arrays.coefficient[eligible.sum() - 1] * spread
-        return RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
 
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:

@@ -21,7 +21,6 @@ from sparing.online.confidence_sets import STATE, ConfidenceSets, InitialSets
 from sparing.online.core import PendingCall
 from sparing.online.decision import Chances, Decision
 from sparing.online.engine import search, state
-from sparing.online.engine.state import NoiseMonitor
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, SkipRule, SupportedRule
@@ -56,6 +55,9 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
 def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A learner as a header for JSON, and arrays."""
     sets = learner.sets
+    monitor = sets.monitor and sets.monitor._asdict()
+    if monitor:
+        del monitor["prior_noise"]  # the present σ is the sets' constant
     pending = [learner.pending_call(~number) for number in learner.open]
     header = {
         "algorithm": learner.algorithm,
@@ -70,7 +72,7 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "explore": learner.explore,
         "optimism": learner.optimism,
         "spot_check": learner.spot_check,
-        "monitor": _monitor_header(sets.monitor),
+        "monitor": monitor,
         "reward_range": learner.reward_range,
         "rounds": learner.rounds,
         "calls": learner.calls,
@@ -173,7 +175,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     if len(header["retired"]) and not sets.arrays.active.any():
         raise ValueError("every action is retired")
     if header["monitor"] is not None:
-        sets.resume_monitor(_monitor(header["monitor"], sets))
+        _resume_monitor(header["monitor"], sets)
     learner = Learner(
         header["algorithm"],
         names,
@@ -192,7 +194,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     )
     learner.set_counters(rounds=_integer(header["rounds"]), calls=_integer(header["calls"]))
     learner.restore_pending(_read_calls(with_prefix(arrays, "calls/"), learner))
-    learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
+    learner._restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
 
 
@@ -206,18 +208,12 @@ def _assumptions(saved: dict[str, Any]) -> Assumptions:
     return Assumptions(**{**saved, **numbers, **names})
 
 
-def _monitor_header(monitor: NoiseMonitor | None) -> dict[str, Any] | None:
-    # The present σ is the sets' constant.
-    if monitor is None:
-        return None
-    return {name: value for name, value in monitor._asdict().items() if name != "prior_noise"}
-
-
-def _monitor(saved: dict[str, Any], sets: ConfidenceSets) -> NoiseMonitor:
-    noise, misfit = _number(saved["noise"], SMALLEST), _number(saved["misfit"], 0.0)
-    if sets.constant is None or misfit != sets.misfit:
+def _resume_monitor(saved: dict[str, Any], sets: ConfidenceSets) -> None:
+    if sets.constant is None or _number(saved["misfit"], 0.0) != sets.misfit:
         raise ValueError("a noise monitor that does not fit its sets")
-    return NoiseMonitor(noise, misfit, _integer(saved["calls"]), _number(saved["total"], 0.0), sets.constant)
+    a = sets.arrays
+    a.sigma, a.calls = _number(saved["noise"], SMALLEST), _integer(saved["calls"])
+    a.residual_sum = _number(saved["total"], 0.0)
 
 
 def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[Decision, PendingCall]:

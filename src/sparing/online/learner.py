@@ -65,8 +65,8 @@ class Learner(Core):
 
         Parameters
         ----------
-        algorithm : str
-            Name of the algorithm.
+        algorithm, guarantee : str
+            Its name, and what it guarantees without the result of the linearity test.
         action_names : sequence of labels
             One for each action, (K,).
         sets : ConfidenceSets
@@ -75,14 +75,10 @@ class Learner(Core):
             Rules that may skip a call; the first that applies decides.
         key : int
             Seed of the random numbers of all rounds, from 0 to 2⁶³ − 1.
-        guarantee : str
-            What the algorithm guarantees, without the result of the linearity test.
         fit : Log or str
             Log to test for linearity at the first use of `fit`, or the result of that test.
-        prior : Prior, optional
-            Prior of the parameters that the log gives, which `add_action` and `refresh` use.
-        item_encoder : Encoder, optional
-            Encoder of the features of actions.
+        prior, item_encoder : Prior, Encoder, optional
+            Prior that the log gives, and encoder of item features, which `add_action` and `refresh` use.
         **settings
             Keywords of the core: `explore`, `optimism`, `spot_check`, `reward_range` and `encoder`.
         """
@@ -370,14 +366,8 @@ class Learner(Core):
             self._deferred = None
             del self.open[number]
 
-    def restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
-        """Take over the pending decisions of a saved learner.
-
-        Parameters
-        ----------
-        pending : sequence of (Decision, PendingCall)
-            Each pending decision, and its reward call.
-        """
+    def _restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
+        """Take over the pending decisions of a saved learner."""
         self.open = {decision.id: decision for decision, _ in pending}
         calls = self.match_calls(call for _, call in pending)
         own = {call: ~decision.id for (decision, _), call in zip(pending, calls, strict=True)}

@@ -139,20 +139,10 @@ class SetsStruct(Struct, fields={**SETS, **SCRATCH, **LOOKAHEAD, "slot": (WHOLE,
 
 
 class NoiseMonitor(NamedTuple):
-    """Check of the noise of live rewards against the noise that the learner assumed.
+    """Check of the noise of live rewards against the σ that the learner assumed at the start, `noise`.
 
-    Attributes
-    ----------
-    noise : float
-        σ at the start.
-    misfit : float
-        Misspecification allowance, part of the predictive deviation s.
-    calls : int
-        Number of live rewards.
-    total : float
-        Sum of the standardised squared residuals (r − m)²/(σ² + s²).
-    prior_noise : float
-        σ as it is now.
+    `total` sums the standardised squared residuals (r − m)²/(σ² + s²) of `calls` live rewards; `misfit` is part of s, and
+    `prior_noise` is σ as it is now.
     """
 
     noise: float
