@@ -144,8 +144,8 @@ FAULTS = (
     Fault(
         "confident: inverted with bounds",
         CHOOSING,
-        "certain = beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)",
-        "certain = not beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)",
+        "certain = beaten_probability_below(t, x, norm, eligible, best)",
+        "certain = not beaten_probability_below(t, x, norm, eligible, best)",
         first=(ENGINE,),
     ),
     Fault(

@@ -54,20 +54,14 @@ def difference_sd(covariance_factor: float, spread: float, other: float) -> floa
 
 @compiled
 def beaten_probability_below(
-    t: SetsStruct,
-    x: np.ndarray,
-    norm: float,
-    eligible: np.ndarray,
-    leader: int,
-    tolerance: float,
-    limit: float,
+    t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray, leader: int
 ) -> bool:
     """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; x must have been scanned.
 
     The shared bound on s_b covers rivals that hardly count. The others are computed until the sum is certainly above
     or below the limit. A sum that rounding could decide is recomputed over all actions in order.
     """
-    d, covariance_factor = len(x), t.covariance_factor
+    d, covariance_factor, tolerance, limit = len(x), t.covariance_factor, t.tolerance, t.limit
     mean, spread = mean_and_spread(t, t.slot[leader], x)
     # Φ(−z) ≤ exp(−z²/2)/2, so a probability beyond `far` deviations is below `beyond`.
     rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
@@ -95,7 +89,7 @@ def beaten_probability_below(
             return False
     if known + rest <= limit * (1.0 - CLOSE):
         return True
-    return plain_sum(t, x, eligible, leader, tolerance, mean, spread) <= limit
+    return plain_sum(t, x, eligible, leader) <= limit
 
 
 @compiled
@@ -123,17 +117,10 @@ def shared_prior_probability(
 
 
 @compiled
-def plain_sum(
-    t: SetsStruct,
-    x: np.ndarray,
-    eligible: np.ndarray,
-    leader: int,
-    tolerance: float,
-    mean: float,
-    spread: float,
-) -> float:
+def plain_sum(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int) -> float:
     """The sum over all rivals in order, computed from their sets."""
-    total, covariance_factor = 0.0, t.covariance_factor
+    total, covariance_factor, tolerance = 0.0, t.covariance_factor, t.tolerance
+    mean, spread = mean_and_spread(t, t.slot[leader], x)
     shared_mean, shared_spread = mean_and_spread(t, SHARED_SLOT, x)
     for action in range(len(t.slot)):
         if action == leader or (len(eligible) and not eligible[action]):
@@ -381,7 +368,7 @@ def choose_confident(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     if bounds is None:
         certain = all_beaten_probabilities(t, eligible, best, t.tolerance) <= t.limit
     else:
-        certain = beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)
+        certain = beaten_probability_below(t, x, norm, eligible, best)
     if certain:
         mean, spread = mean_and_spread(t, t.slot[best], x)
         return best, CONFIDENT, mean, spread
@@ -471,7 +458,7 @@ def random_other_action(
     norm, tolerance = scan_bounds(t, x, 1.0, eligible, bounds), t.tolerance
     best, _ = best_mean(t, x, norm, eligible)
     mean, spread = mean_and_spread(t, t.slot[best], x)
-    left = 1.0 - plain_sum(t, x, eligible, best, tolerance, mean, spread)
+    left = 1.0 - plain_sum(t, x, eligible, best)
     total, last = 0.0, -1
     odds = np.zeros(len(t.slot))
     for action in range(len(odds)):

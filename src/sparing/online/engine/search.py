@@ -376,8 +376,6 @@ def fit_metric_bound(t: SetsStruct, slot: int) -> None:
 @compiled
 def choose_metric(t: SetsStruct) -> None:
     """M⁻¹ = the mean of V over the learnt slots; then bound each slot by it."""
-    if len(t.bounds32) == 0:
-        return
     d = t.theta.shape[1]
     for i in range(len(t.metric_inverse)):
         t.metric_inverse[i] = t.gram[0, i]
@@ -419,8 +417,6 @@ def renew_bounds(t: SetsStruct, slot: int) -> None:
 @compiled
 def refresh_bounds(t: SetsStruct, slot: int) -> None:
     """Update the bounds of a slot after a change, and the shared metric if it has aged."""
-    if len(t.bounds32) == 0:
-        return
     seen = t.logged[slot] + t.live[slot]
     if t.fresh[slot] >= max(t.theta.shape[1] // 4 + 1, 0.15 * seen):
         fit_metric_bound(t, slot)
