@@ -256,14 +256,12 @@ class Learner(Core):
             action, reason, mean, spread, chances, worth = choice
             called = reason in CALLS
             name, low, high = self.action_names[action], mean - spread, mean + spread
-            answer = number, name, called, reason, mean, low, high, chances, worth
-            decision: Decision = new(Decision, answer)
+            decision: Decision = new(
+                Decision, (number, name, called, reason, mean, low, high, chances, worth)
+            )
             self.rounds = number + 1
             if called:
                 self.calls += 1
-            if self.uses_voi:
-                self._sync_budget()
-            if called:
                 # The reward often comes next: a pending copy that it would remove at once is not worth making.
                 if action in self._imputed:
                     self._open(~number, action, context, impute=True)
@@ -271,6 +269,8 @@ class Learner(Core):
                     self._deferred = ~number
                     self._pending[~number] = new(PendingCall, (action, context, None))
                 self.open[number] = decision
+            if self.uses_voi:
+                self._sync_budget()
             return decision
 
     def _impute_deferred(self) -> None:
