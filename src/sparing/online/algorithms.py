@@ -135,7 +135,7 @@ def eps_moful_ips(
     if beats == "limit":  # live sets and limits have half of δ each
         start = replace(start, assumptions=replace(start.assumptions, delta=start.assumptions.delta / 2))
     sets, how = _points(log, start, supported, inflate)
-    beaten = LogBeats.of(log, start.sums, start.assumptions, start.priority, beats, clip, answer)
+    beaten = LogBeats.of(log, start, beats, clip, answer)
     guarantee = no_guarantee(
         f"Theorem 3 is not proved as printed (its threshold is one noisy sample, selected by its value); 𝓛: {how}"
     )

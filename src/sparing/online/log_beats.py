@@ -6,18 +6,20 @@ The logged reward is one noisy `sample`, as in the paper, or a lower confidence 
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.hashing import ContextIndex, distinct
-from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
-from sparing.model.statistics import Statistics
+from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.online.engine import choice, random_stream
 from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus
 from sparing.validation import one_of
+
+if TYPE_CHECKING:
+    from sparing.online.start import LearnerStart
 
 NOWHERE = (math.nan, 0, 1.0)
 """Threshold, answer and probability for a context that is not in the log."""
@@ -88,20 +90,12 @@ class LogBeats:
     code: ClassVar[int] = choice.LOG_BEATS
 
     @classmethod
-    def of(
-        cls,
-        log: Log,
-        sums: Statistics,
-        assumptions: Assumptions,
-        priority: np.ndarray,
-        beats: str,
-        clip: float | str,
-        answer: str,
-    ) -> "LogBeats":
+    def of(cls, log: Log, start: "LearnerStart", beats: str, clip: float | str, answer: str) -> "LogBeats":
         """Build the rule from a log, with π⁺ for samples and confidence sets of the log's sums for limits.
 
         A limit refers to x itself, so that contexts are then matched by their features and never by an id.
         """
+        priority = start.priority
         one_of("beats", beats, BEATS)
         one_of("answer", answer, ("logged", "policy"))
         if beats == "limit":
@@ -110,7 +104,9 @@ class LogBeats:
                     f"answer={answer!r} and clip={clip!r} with beats='limit'; a limit speaks of the logged action and "
                     "has no weights. Leave out answer and clip"
                 )
-            limits = LoggedContexts.of_limits(log, ConfidenceEllipsoids(sums, assumptions), priority)
+            limits = LoggedContexts.of_limits(
+                log, ConfidenceEllipsoids(start.sums, start.assumptions), priority
+            )
             return cls(limits, None, None, beats)
         plus = pi_plus(log, clip)
         by_id = None if log.context_ids is None else LoggedContexts.of(log.context_ids, log, plus, priority)

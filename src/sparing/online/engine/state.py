@@ -166,8 +166,7 @@ class ThreadScratch(threading.local):
     """The two views of some sets, `observed` and `pending`, with scratch buffers that only one thread uses."""
 
     def __init__(self, sets: StructArrays) -> None:
-        lengths = sizes(*sets.theta.shape)
-        lengths |= {"m": len(sets.context_sample), "W": lengths["C"] if len(sets.context_sample) else 0}
+        lengths = {**sets.sizes, "W": sets.sizes["C"] if sets.sizes["m"] else 0}
         self.work = StructArrays(SCRATCH, lengths)
         places = {**sets.places(), **self.work.places(), "slot": sets.observed_slot}
         self.observed = SetsStruct({**places, **empty_lookahead(lengths)})
@@ -184,37 +183,28 @@ def empty_lookahead(lengths: dict[str, int]) -> dict[str, np.ndarray]:
     return cache.places()
 
 
-def sizes(slots: int, d: int, **more: int) -> dict[str, int]:
-    """The length of each letter in the shapes."""
-    return {"C": slots, "d": d, "E": d + 3, "P": packed_size(d), **more}
-
-
 def packed_size(d: int) -> int:
     """Length of a packed matrix, padded to a multiple of eight."""
     return -(-d * (d + 1) // 2 // 8) * 8
 
 
 def allocate(
-    n_actions: int,
-    slots: int,
-    d: int,
-    *,
-    bounded: bool,
-    inverse32: bool,
-    retired: bool = False,
-    contexts: int = 0,
+    n_actions: int, slots: int, d: int, *, bounded: bool, inverse32: bool, contexts: int
 ) -> StructArrays:
     """Zeroed sets; the single-precision arrays have length 0 unless `bounded` and `inverse32`."""
-    rough = {"B": slots if bounded else 0, "Q": slots if inverse32 else 0, "R": n_actions if retired else 0}
-    return StructArrays(SETS, sizes(slots, d, K=n_actions, m=contexts, **rough))
+    sizes = {"K": n_actions, "C": slots, "d": d, "E": d + 3, "P": packed_size(d), "m": contexts}
+    sizes |= {"B": slots if bounded else 0, "Q": slots if inverse32 else 0, "R": 0}
+    return StructArrays(SETS, sizes)
 
 
 def grown(sets: StructArrays, *, slots: int = 0, actions: int = 0, retired: bool = False) -> StructArrays:
     """A copy with room for more slots and actions, or with a mask of active actions."""
-    (capacity, d), k = sets.theta.shape, len(sets.observed_slot) + actions
-    flags = {"bounded": len(sets.bounds32) > 0, "inverse32": len(sets.inverse32) > 0}
-    masked, contexts = retired or len(sets.active) > 0, len(sets.context_sample)
-    larger = allocate(k, capacity + slots, d, **flags, retired=masked, contexts=contexts)
+    sizes = {
+        letter: size + slots if letter in "CBQ" and size else size for letter, size in sets.sizes.items()
+    }
+    sizes["K"] += actions
+    sizes["R"] = sizes["K"] if retired or sizes["R"] else 0
+    larger = StructArrays(SETS, sizes)
     larger.active[:] = True
     larger.take(sets)
     return larger
