@@ -101,10 +101,6 @@ def load(path: str | os.PathLike[str]) -> Learner:
     ----------
     path : str or path
 
-    Returns
-    -------
-    Learner
-
     Raises
     ------
     FileError

@@ -127,10 +127,6 @@ class Learner(Core):
         name : hashable
             Label of the action.
 
-        Returns
-        -------
-        int
-
         Raises
         ------
         DecisionError
@@ -297,10 +293,6 @@ class Learner(Core):
             Ids of logged contexts.
         threads : int, optional
             Number of threads; by default one per core.
-
-        Returns
-        -------
-        Decisions
         """
         if self._deferred is not None:
             with self._lock.write_lock:
@@ -384,12 +376,7 @@ class Learner(Core):
         warm_up(self)
 
     def policy(self) -> GreedyPolicy:
-        """Return the greedy policy of the present estimates, argmax_a x·θ̂_a.
-
-        Returns
-        -------
-        GreedyPolicy
-        """
+        """Return the greedy policy of the present estimates, argmax_a x·θ̂_a."""
         left = np.flatnonzero(self.active())
         names, order = [self.action_names[action] for action in left], self.priority[left].argsort().argsort()
         return GreedyPolicy(tuple(names), self.sets.theta[left], order, encoder=self.encoder)

@@ -19,6 +19,7 @@ from sparing.model.confidence import Assumptions
 from sparing.model.linearity import sample, with_kernel
 from sparing.model.prior import (
     BETWEEN,
+    FeatureBlocks,
     Prior,
     blocks_of,
     evidence_prior,
@@ -75,9 +76,7 @@ class SummaryWithFit(LogSummary):
     @classmethod
     def of(cls, log: AnyLog) -> "SummaryWithFit":
         """Scan a log once for its sums, and once for a sample of its rows."""
-        found = LogSummary.of(log)
-        parts = {name: getattr(found, name) for name in LogSummary.__dataclass_fields__}
-        return cls(**parts, fit=sample(log))
+        return cls(**vars(LogSummary.of(log)), fit=sample(log))
 
 
 @dataclass(frozen=True)
@@ -219,26 +218,24 @@ def fit_prior(
     mean: Any = None,
 ) -> Prior:
     """The prior estimated from a log, with the blocks of its encoder if it has one."""
-    names = _block_names(log)
     z, standard = (None, None) if items is None else standardised(features_of(items, log))
     return evidence_prior(
-        sums, blocks=blocks_of(sums, names), items=z, standard=standard, noise=noise, scale=scale, mean=mean
+        sums, blocks=_blocks(log, sums), items=z, standard=standard, noise=noise, scale=scale, mean=mean
     )
 
 
 def fit_prior_scale(log: Log | LogSummary, sums: Statistics, ridge: float, **given: Any) -> Prior:
     """The prior of a posterior: by evidence, except for raw features without a constant, whose level it cannot separate."""
     own = given["items"] is not None or given["scale"] is not None or given["mean"] is not None
-    found = None if own else spread_between_actions(sums, blocks_of(sums, _block_names(log)), ridge)
+    found = None if own else spread_between_actions(sums, _blocks(log, sums), ridge)
     if found is None:
         return fit_prior(log, sums, **given)
     prior = fit_prior(log, sums, **{**given, "scale": found[0], "mean": found[1]})
     return replace(prior, given=(*prior.given, BETWEEN))
 
 
-def _block_names(log: Log | LogSummary) -> tuple[str, ...] | None:
-    # None for raw numbers.
-    return None if log.encoder.is_raw else log.encoder.blocks
+def _blocks(log: Log | LogSummary, sums: Statistics) -> FeatureBlocks:
+    return blocks_of(sums, None if log.encoder.is_raw else log.encoder.blocks)
 
 
 def resolve_items(log: Any, items: ItemFeatures | None) -> ItemFeatures | None:
@@ -276,7 +273,7 @@ def resolve_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> fl
                 "without logged rows there is no deviation to take a tolerance from; pass tolerance=..."
             )
         return float(tolerance)
-    deviation = reward_deviation(sums, blocks_of(sums, _block_names(log)))
+    deviation = reward_deviation(sums, _blocks(log, sums))
     if tolerance is None:
         return TOLERATED * deviation
     if tolerance > deviation / 2 > 0:
