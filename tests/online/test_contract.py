@@ -187,7 +187,7 @@ def test_saving_and_loading_goes_on_bit_for_bit(learner, tmp_path):
         learner.guarantee,
         repr(learner),
     )
-    for decision in list(learner.open.values()):
+    for decision in [one.decision for one in learner.open.values()]:
         learner.update(decision, 0.1 * decision.id)
         twin.update(decision, 0.1 * decision.id)
     assert run(twin, ROUNDS) == run(learner, ROUNDS)

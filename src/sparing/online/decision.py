@@ -147,6 +147,11 @@ class Decision(NamedTuple):
         return f"Decision({self.id}, action {truncate(repr(self.action))}, {asks} ({self.reason}), {value})"
 
     @property
+    def decision(self) -> "Decision":
+        """The decision itself, which entries of `Learner.open` held in 0.1."""
+        return self
+
+    @property
     def play_probability(self) -> float:
         """Probability of playing this action in this round, over the learner's own randomness."""
         return self.chances.play
