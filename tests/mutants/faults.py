@@ -144,8 +144,8 @@ FAULTS = (
     Fault(
         "confident: inverted with bounds",
         CHOOSING,
-        "certain = beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)",
-        "certain = not beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)",
+        "certain = beaten_probability_below(t, x, norm, eligible, best)",
+        "certain = not beaten_probability_below(t, x, norm, eligible, best)",
         first=(ENGINE,),
     ),
     Fault(
@@ -496,8 +496,8 @@ FAULTS = (
     Fault(
         "confident: the confidence is the limit",
         "rules.py",
-        "1 - rule.confidence for rule",
-        "rule.confidence for rule",
+        '1 - setting("confidence", 1.0)',
+        'setting("confidence", 1.0)',
     ),
     Fault(
         "fresh call: counted twice",

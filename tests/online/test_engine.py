@@ -119,10 +119,10 @@ def test_the_pruned_choice_is_the_full_one(k, d, rows, radius, plan, bounds):
             opened, row, predicted = waiting.pop(rng.integers(len(waiting)))
             left = [(other, value) for action, other, value in waiting if action == opened]
             if rng.random() < 0.5:
-                sets.remove_imputed(opened, row, predicted, left)
+                sets.close_call(opened, row, predicted, left)
             else:
                 sets.add_observation(opened, row, 1.0)
-                sets.replace_imputed(opened, row, 1.0, predicted, left)
+                sets.close_call(opened, row, predicted, left, 1.0)
         if (reason == "explore" or step % 5 == 0) and not sets.frozen[action]:
             # Rewards on a grid and repeated contexts make sets that differ in the last bits, or not at all.
             sets.add_observation(action, x if np.abs(x).max() < 1e3 else fixed[0], float(rng.integers(-1, 2)))

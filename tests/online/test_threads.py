@@ -191,7 +191,7 @@ def test_a_change_waits_for_those_who_look_and_nobody_looks_meanwhile():
     lock, seen, inside = ReadWriteLock(), [], threading.Event()
 
     def look():
-        with lock.reading():
+        with lock:
             inside.set()
             time.sleep(0.05)
             seen.append("looked")

@@ -75,7 +75,8 @@ def _somebody_reads() -> bool:
     )
 
 
-def watch() -> None:
+@functools.cache
+def _announce() -> None:
     register: Any = event.register
     register("numba:compile", Announcer())
 
@@ -131,12 +132,6 @@ def _compile(function: Any, **more: Any) -> Any:
         _stamp(fast, Path(function.__code__.co_filename).parent)
         _forgive_full_disks(fast)
     return fast
-
-
-@functools.cache
-def _announce() -> None:
-
-    watch()
 
 
 def _stamp(fast: Any, folder: Path) -> None:

@@ -31,6 +31,7 @@ class StructArrays:
     """The memory of declared fields: `memory.theta` is an array, `memory.used` a number."""
 
     fields: Fields
+    sizes: dict[str, int]
     arrays: dict[str, np.ndarray]
     numbers: np.ndarray
 
@@ -46,13 +47,13 @@ class StructArrays:
             if shape
         }
         numbers = np.dtype([(name, kind) for name, (kind, shape) in fields.items() if not shape])
-        self.__dict__.update(fields=fields, arrays=arrays, numbers=np.zeros(1, numbers))
+        self.__dict__.update(fields=fields, sizes=dict(sizes), arrays=arrays, numbers=np.zeros(1, numbers))
 
     def copy(self) -> "StructArrays":
         """A writable copy."""
         copied = StructArrays.__new__(StructArrays)
         arrays = {name: np.array(part, order="C") for name, part in self.arrays.items()}
-        copied.__dict__.update(fields=self.fields, arrays=arrays, numbers=np.array(self.numbers))
+        copied.__dict__.update(self.__dict__, arrays=arrays, numbers=np.array(self.numbers))
         return copied
 
     def take(self, smaller: "StructArrays") -> None:

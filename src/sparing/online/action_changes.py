@@ -10,7 +10,7 @@ from sparing.errors import DecisionError, SettingError
 from sparing.log.labels import normalize_label
 from sparing.model.prior import BETWEEN, evidence_prior, spread_between_actions
 from sparing.online import algorithms
-from sparing.online.confidence_sets import ConfidenceSets, packed
+from sparing.online.confidence_sets import packed
 from sparing.online.engine import state, updates
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import SupportedRule
@@ -81,23 +81,14 @@ def refresh(learner: "Learner") -> None:
         )
     else:
         sets = centred_sets(sums, assumptions, prior, growing=old.growing, added=old.added)
-    transfer_pending(sets, old, learner, fresh_noise=guessed)
-    learner.sets, learner.prior = sets, prior
-    learner._guarantee = algorithms.refreshed_guarantee(learner)
-    learner.set_actions(learner.action_names)
-
-
-def transfer_pending(
-    sets: ConfidenceSets, old: ConfidenceSets, learner: "Learner", *, fresh_noise: bool
-) -> None:
-    """Copy what the rows do not contain: live counts, order of ties, retired actions, pending calls, monitored noise."""
+    # What the rows do not contain: live counts, order of ties, retired actions, pending calls, monitored noise.
     a, before = sets.arrays, old.arrays
     sets.added, a.digest = old.added, before.digest
     slots = a.observed_slot
     a.logged[slots], a.live[slots] = old.logged * (slots > 0), old.live * (slots > 0)
     sets.prioritise(before.priority)
-    if old.monitor is not None and not fresh_noise:
-        sets.resume_monitor(old.monitor)
+    if before.sigma and not guessed:
+        a.sigma, a.calls, a.residual_sum = before.sigma, before.calls, before.residual_sum
         a.common = before.common
     for gone in np.flatnonzero(~before.active).tolist():
         sets.retire(gone)
@@ -105,6 +96,9 @@ def transfer_pending(
         sets.grow_capacity()
         updates.add_imputed(sets.scratch.pending, action, x, predicted)
         sets.refresh_bounds(int(sets.arrays.pending_slot[action]))
+    learner.sets, learner.prior = sets, prior
+    learner._guarantee = algorithms.guarantee_of(learner.rules, sets.assumptions, prior)
+    learner.set_actions(learner.action_names)
 
 
 def retire(learner: "Learner", name: Hashable) -> None:

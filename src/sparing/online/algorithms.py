@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,8 +17,7 @@ from sparing.model.statistics import LogSummary
 from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
-from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, SupportedRule
-from sparing.online.start import AssumptionSettings as AssumptionSettings
+from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, SkipRule, SupportedRule
 from sparing.online.start import (
     ItemFeatures,
     KernelOption,
@@ -41,9 +40,6 @@ from sparing.online.start import (
 )
 from sparing.validation import fraction, number, one_of
 
-if TYPE_CHECKING:
-    from sparing.online.learner import Learner
-
 
 @with_settings_signature
 def moful(
@@ -65,17 +61,7 @@ def moful(
     actions : sequence of hashable, optional
         Action labels if there is no log.
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
 
     Examples
     --------
@@ -104,22 +90,12 @@ def eps_moful(
     inflate : float
         ε: half-width of the known actions' values per unit of `context_bound`, which restores optimism.
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     _needs_rows("eps_moful", log)
     start = resolve_start(log, settings)
     sets, how = _points(log, start, supported, inflate)
-    guarantee = points_guarantee(start.assumptions, how)
+    guarantee = points_guarantee(start.assumptions, how, "skipped rounds cost up to 2·ε·S_x each")
     return start.learner("eps_moful", sets, [SupportedRule(sets.frozen)], guarantee=guarantee)
 
 
@@ -152,25 +128,20 @@ def eps_moful_ips(
     inflate : float
         As in `eps_moful`.
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     _needs_rows("eps_moful_ips", log)
-    start = resolve_start(log, settings)
+    start = given = resolve_start(log, settings)
     if beats == "limit":  # live sets and limits have half of δ each
         start = replace(start, assumptions=replace(start.assumptions, delta=start.assumptions.delta / 2))
     sets, how = _points(log, start, supported, inflate)
-    beaten = LogBeats.of(log, start.sums, start.assumptions, start.priority, beats, clip, answer)
-    guarantee = limited_guarantee(start.assumptions, how) if beats == "limit" else unproved_guarantee(how)
+    beaten = LogBeats.of(log, start, beats, clip, answer)
+    guarantee = no_guarantee(
+        f"Theorem 3 is not proved as printed (its threshold is one noisy sample, selected by its value); 𝓛: {how}"
+    )
+    if beats == "limit":  # Theorem 3 with a lower limit as the threshold
+        costs = "rounds skipped as log-beats cost up to ε·S_x each (nothing if inflate ≥ ε), other skipped rounds up to 2·ε·S_x"
+        guarantee = points_guarantee(given.assumptions, how, costs)
     return start.learner("eps_moful_ips", sets, [beaten, SupportedRule(sets.frozen)], guarantee=guarantee)
 
 
@@ -197,23 +168,14 @@ def warm_started(
     kernel : int or "auto", optional
         Number of kernel features to add; `"auto"` chooses by evidence.
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     log, items = resolve_kernel(log, kernel), resolve_items(log, items)
     start = resolve_start(log, settings)
     sets, prior = _centred(log, start, settings, center, items)
-    guarantee = optimistic_guarantee(sets.assumptions, centred=prior is not None)
-    return start.learner("warm_started", sets, [], guarantee=guarantee, prior=prior)
+    return start.learner(
+        "warm_started", sets, [], guarantee=guarantee_of([], sets.assumptions, prior), prior=prior
+    )
 
 
 @with_settings_signature
@@ -242,17 +204,7 @@ def certified(
     center, items, kernel
         As in `warm_started`.
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     if tolerance is not None and not tolerance < np.inf:
         raise SettingError(f"tolerance={tolerance}; must be a number (−inf never skips)")
@@ -261,8 +213,8 @@ def certified(
     start = resolve_start(log, settings)
     tolerance = resolve_tolerance(tolerance, log, start.sums)
     sets, prior = _centred(log, start, settings, center, items)
-    guarantee = certified_guarantee(sets.assumptions, tolerance, centred=prior is not None)
     rules = [CertifiedRule(float(tolerance))]
+    guarantee = guarantee_of(rules, sets.assumptions, prior)
     return start.learner("certified", sets, rules, explore=explore, guarantee=guarantee, prior=prior)
 
 
@@ -313,17 +265,7 @@ def confident(
     strict : bool
         Multiply the standard deviation of a difference by √2, which covers any correlation of two estimates.
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`. The radius settings have no effect.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError. The radius settings have no effect.
 
     Examples
     --------
@@ -341,17 +283,18 @@ def confident(
     fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
     one_of("explore", explore, ("optimistic", "wider", "sampled"))
-    wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
-    log, start, sets, prior = _posterior(log, settings, wanted, misfit)
+    log, known = resolve_kernel(log, kernel), {"scale": prior_scale, "mean": prior_mean, "items": items}
+    start, sets, prior = _posterior(log, settings, misfit, known)
     tolerance = resolve_tolerance(tolerance, log, start.sums)
+    rules = [ConfidentRule(float(tolerance), float(confidence), bool(strict))]
     return start.learner(
         "confident",
         sets,
-        [ConfidentRule(float(tolerance), float(confidence), bool(strict))],
+        rules,
         explore="wider-rival" if explore == "wider" else explore,
         optimism=2.0,
         spot_check=float(spot_check),
-        guarantee=confident_guarantee(sets.assumptions, prior, tolerance, confidence, strict=bool(strict)),
+        guarantee=guarantee_of(rules, sets.assumptions, prior),
         prior=prior,
     )
 
@@ -393,34 +336,19 @@ def economical(
     prior_scale, prior_mean, items, kernel, spot_check, misfit
         As in `confident`.
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     rule = call_terms(call_cost, horizon, discount, calls, rows=getattr(log, "n_rows", 0))
     fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
-    wanted: Any = {"prior_scale": prior_scale, "prior_mean": prior_mean, "items": items, "kernel": kernel}
-    log, start, sets, prior = _posterior(log, settings, wanted, misfit, lookahead=True)
+    log, known = resolve_kernel(log, kernel), {"scale": prior_scale, "mean": prior_mean, "items": items}
+    start, sets, prior = _posterior(log, settings, misfit, known, lookahead=True)
     learner = start.learner(
-        "economical",
-        sets,
-        [rule],
-        explore="worthiest",
-        spot_check=float(spot_check),
-        prior=prior,
+        "economical", sets, [rule], explore="worthiest", spot_check=float(spot_check), prior=prior
     )
     if call_cost is None:
         reprice(learner, price_for(learner, rule.calls or 0))
-    learner._guarantee = refreshed_guarantee(learner)
+    learner._guarantee = guarantee_of(learner.rules, learner.assumptions, learner.prior)
     return learner
 
 
@@ -440,24 +368,12 @@ def linucb(
     ----------
     log : Log, LogSummary or scan, optional
         Logged rows to start from.
-    n_actions, n_features : int, optional
-        Size of the problem if there is no log.
-    actions : sequence of hashable, optional
-        Action labels if there is no log.
+    n_actions, n_features, actions
+        As in `moful`.
     alpha : float
         Multiplier of the width sqrt(xᵀV⁻¹x).
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     positive("alpha", alpha)
     start = resolve_start(log, settings, n_actions, n_features, actions)
@@ -481,24 +397,12 @@ def lints(
     ----------
     log : Log, LogSummary or scan, optional
         Logged rows to start from.
-    n_actions, n_features : int, optional
-        Size of the problem if there is no log.
-    actions : sequence of hashable, optional
-        Action labels if there is no log.
+    n_actions, n_features, actions
+        As in `moful`.
     scale : float, optional
         Standard deviation of the posterior samples; by default the noise.
     **settings : LearnerSettings
-        `seed`, `growing`, `noise`, `theta_bound`, `context_bound`, `ridge`, `delta`, `radius`, `radius_scale` and
-        `reward_range`; see `sparing.online.start.LearnerSettings`.
-
-    Returns
-    -------
-    Learner
-
-    Raises
-    ------
-    SettingError
-        If a setting is unknown or out of range.
+        See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     start = resolve_start(log, settings, n_actions, n_features, actions)
     deviation = start.assumptions.noise if scale is None else scale
@@ -508,13 +412,12 @@ def lints(
 
 
 def _posterior(
-    log: Any, settings: LearnerSettings, wanted: dict[str, Any], misfit: float, *, lookahead: bool = False
-) -> tuple[Any, LearnerStart, ConfidenceSets, Prior]:
-    """The log with its kernel features, and the posterior of the prior that it gives.
+    log: Any, settings: LearnerSettings, misfit: float, known: dict[str, Any], *, lookahead: bool = False
+) -> tuple[LearnerStart, ConfidenceSets, Prior]:
+    """The posterior of the prior that a log gives; with `lookahead`, some of its contexts stand for future ones.
 
-    With `lookahead`, some of the log's contexts stand for future ones.
+    `known` are the scale, mean and items of the prior, if they are set.
     """
-    log = resolve_kernel(log, wanted["kernel"])
     # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
     reward_range = resolve_reward_range(log, settings.get("reward_range"))
     unused: LearnerSettings = {"theta_bound": 0.0, "context_bound": 0.0}
@@ -524,18 +427,15 @@ def _posterior(
         given["noise"] = 1.0  # replaced by the prior's
     start = replace(resolve_start(log, given), reward_range=reward_range)
     positive("noise", start.assumptions.noise)
-    known: Any = {"items": resolve_items(log, wanted["items"])}
-    known |= {"scale": wanted["prior_scale"], "mean": wanted["prior_mean"]}
-    noise = settings.get("noise")
-    prior = fit_prior_scale(log, start.sums, start.assumptions.ridge, noise=noise, **known)
+    noise, items = settings.get("noise"), resolve_items(log, known["items"])
+    prior = fit_prior_scale(
+        log, start.sums, start.assumptions.ridge, noise=noise, **{**known, "items": items}
+    )
     estimated = start.assumptions.estimated if noise is not None else ("noise", *start.assumptions.estimated)
     start = replace(start, assumptions=replace(start.assumptions, noise=prior.noise, estimated=estimated))
-    context_sample = future_contexts(log) if lookahead else None
-    return (
-        log,
-        start,
-        *posterior_sets(start.sums, start.assumptions, prior, float(misfit), context_sample=context_sample),
-    )
+    contexts = future_contexts(log) if lookahead else None
+    made = posterior_sets(start.sums, start.assumptions, prior, float(misfit), context_sample=contexts)
+    return start, *made
 
 
 def _centred(
@@ -587,85 +487,53 @@ FRESH = (
 CENTRED = "theta_bound bounds the distance of the parameters from the centres estimated from the log"
 
 
-def refreshed_guarantee(learner: "Learner") -> str:
-    """The guarantee of a learner after its prior was estimated again."""
-    rules = learner.rules
-    if rules and isinstance(rules[0], ConfidentRule) and learner.prior is not None:
-        rule = rules[0]
-        return confident_guarantee(
-            learner.assumptions, learner.prior, rule.tolerance, rule.confidence, strict=rule.strict
-        )
-    if rules and isinstance(rules[0], EconomicalRule) and learner.prior is not None:
-        return economical_guarantee(learner.assumptions, learner.prior, rules[0])
-    if rules and isinstance(rules[0], CertifiedRule):
-        return certified_guarantee(learner.assumptions, rules[0].tolerance, centred=True)
-    return optimistic_guarantee(learner.assumptions, centred=True)
+def guarantee_of(rules: Sequence[SkipRule], assumptions: Assumptions, prior: Prior | None) -> str:
+    """The guarantee of a learner that starts from all rows of a log."""
+    rule = rules[0] if rules else None
+    if isinstance(rule, ConfidentRule) and prior is not None:
+        return confident_guarantee(assumptions, prior, rule)
+    if isinstance(rule, EconomicalRule) and prior is not None:
+        return economical_guarantee(assumptions, prior, rule)
+    if isinstance(rule, CertifiedRule):
+        claim = f"every skipped round costs at most {rule.tolerance:g}"
+        return _proved_guarantee(assumptions, claim, centred=prior is not None)
+    return optimistic_guarantee(assumptions, centred=prior is not None)
 
 
 def optimistic_guarantee(assumptions: Assumptions, *, centred: bool = False) -> str:
+    claim = "every confidence set holds its action's parameters and regret grows like sqrt(K·T)"
+    return _proved_guarantee(assumptions, claim, centred=centred)
+
+
+def _proved_guarantee(assumptions: Assumptions, claim: str, *, centred: bool) -> str:
     if assumptions.radius_scale < 1:
         return no_guarantee(f"radius_scale {assumptions.radius_scale:g} < 1")
     return _joined(
-        f"with probability {1 - assumptions.delta:g} every confidence set holds its action's parameters "
-        f"and regret grows like sqrt(K·T); rests on linear rewards, {FRESH}",
+        f"with probability {1 - assumptions.delta:g} {claim}; rests on linear rewards, {FRESH}",
         CENTRED if centred else "",
         assumptions.conditions,
-        _paper(assumptions),
+        "the paper's radius is proved for two features or more" if assumptions.radius == "paper" else "",
     )
 
 
-def points_guarantee(assumptions: Assumptions, how: str) -> str:
-    """Corrected Theorem 2."""
-    return _joined(
-        f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: skipped rounds cost up to "
-        "2·ε·S_x each; nothing checks ε",
-        optimistic_guarantee(assumptions),
-    )
+def points_guarantee(assumptions: Assumptions, how: str, costs: str) -> str:
+    """Corrected Theorem 2: what skipped rounds may cost if every point is within ε."""
+    theorem = f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: {costs}; nothing checks ε"
+    return _joined(theorem, optimistic_guarantee(assumptions))
 
 
-def unproved_guarantee(how: str) -> str:
-    """Theorem 3."""
-    return no_guarantee(
-        f"Theorem 3 is not proved as printed (its threshold is one noisy sample, selected by its value); 𝓛: {how}"
-    )
-
-
-def limited_guarantee(assumptions: Assumptions, how: str) -> str:
-    """Theorem 3 with a lower limit as the threshold; live sets and limits have `assumptions.delta` each."""
-    return _joined(
-        f"corrected Theorem 2, if the parameters of 𝓛 ({how}) are within ε: rounds skipped as log-beats cost up to "
-        "ε·S_x each (nothing if inflate ≥ ε), other skipped rounds up to 2·ε·S_x; nothing checks ε",
-        optimistic_guarantee(replace(assumptions, delta=2 * assumptions.delta)),
-    )
-
-
-def certified_guarantee(assumptions: Assumptions, tolerance: float, *, centred: bool = False) -> str:
-    if assumptions.radius_scale < 1:
-        return no_guarantee(f"radius_scale {assumptions.radius_scale:g} < 1")
-    return _joined(
-        f"with probability {1 - assumptions.delta:g} every skipped round costs at most {tolerance:g}; "
-        f"rests on linear rewards, {FRESH}",
-        CENTRED if centred else "",
-        assumptions.conditions,
-        _paper(assumptions),
-    )
-
-
-def confident_guarantee(
-    assumptions: Assumptions, prior: Prior, tolerance: float, confidence: float, *, strict: bool
-) -> str:
-    conditions = [c for c in (assumptions.estimated + assumptions.assumed) if c == "noise"]
+def confident_guarantee(assumptions: Assumptions, prior: Prior, rule: ConfidentRule) -> str:
     together = (
         "differences are taken √2 times as uncertain, whatever the correlation of two estimates"
-        if strict
+        if rule.strict
         else "two estimates count as independent, which can understate their difference up to √2-fold (strict=True does not)"
     )
     return _joined(
         f"on average over worlds drawn from the prior ({prior}), at most "
-        f"{1 - confidence:.4g} of the skipped rounds are worse than {tolerance:g}; not a guarantee for each "
+        f"{1 - rule.confidence:.4g} of the skipped rounds are worse than {rule.tolerance:g}; not a guarantee for each "
         "world; rests on linear rewards and on unlogged actions being exchangeable with logged ones",
         "" if prior.certain else together,
-        f"conditional on estimated noise = {assumptions.noise:.4g}" if conditions else "",
+        _noise_condition(assumptions.estimated + assumptions.assumed, assumptions.noise),
     )
 
 
@@ -679,9 +547,7 @@ def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: Economica
         "which is proved for one call ahead and tested for more; no guarantee for each world; rests on linear rewards, on contexts "
         "to come being like the log's, and on unlogged actions being exchangeable with logged ones",
         f"at most {rule.calls:,} calls" if rule.calls is not None else "",
-        f"conditional on estimated noise = {assumptions.noise:.4g}"
-        if "noise" in assumptions.estimated
-        else "",
+        _noise_condition(assumptions.estimated, assumptions.noise),
     )
 
 
@@ -689,8 +555,8 @@ def no_guarantee(why: str) -> str:
     return f"none: {why}"
 
 
-def _paper(assumptions: Assumptions) -> str:
-    return "the paper's radius is proved for two features or more" if assumptions.radius == "paper" else ""
+def _noise_condition(guessed: tuple[str, ...], noise: float) -> str:
+    return f"conditional on estimated noise = {noise:.4g}" if "noise" in guessed else ""
 
 
 def _joined(*parts: str) -> str:

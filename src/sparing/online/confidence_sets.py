@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,17 +55,12 @@ class InitialSets:
     def joined(self, matrix: np.ndarray | None = None, response: np.ndarray | None = None) -> "InitialSets":
         """With one more action: it shares row 0, or has its own Λ·m (d,), and its own packed Λ if all have."""
         if response is None:
-            return InitialSets(np.append(self.row, 0), self.matrix, self.response)
-        if len(self.matrix) > 1:
-            own = self.matrix[0] if matrix is None else matrix
-            return InitialSets(
-                np.append(self.row, len(self.response)),
-                np.vstack([self.matrix, own]),
-                np.vstack([self.response, response]),
-            )
-        return InitialSets(
-            np.append(self.row, len(self.response)), self.matrix, np.vstack([self.response, response])
-        )
+            return replace(self, row=np.append(self.row, 0))
+        matrices = self.matrix
+        if len(matrices) > 1:
+            matrices = np.vstack([matrices, matrices[0] if matrix is None else matrix])
+        row = np.append(self.row, len(self.response))
+        return InitialSets(row, matrices, np.vstack([self.response, response]))
 
     @property
     def unit(self) -> float:
@@ -391,30 +386,27 @@ class ConfidenceSets:
         self.refresh_bounds(int(self.arrays.pending_slot[action]))
         return float(predicted)
 
-    def replace_imputed(
+    def close_call(
         self,
         action: int,
         x: np.ndarray,
-        reward: float,
         predicted: float,
         left: Iterable[tuple[np.ndarray, float]],
+        reward: float | None = None,
     ) -> None:
-        """Replace a call's prediction by its reward, which the observed view has; `left` are the action's other calls."""
-        if not runs.REPLACE_IMPUTED.call(self.scratch.pending, action, x, reward, predicted):
-            self._rebuild_pending_copy(action, left)
-        self.refresh_bounds(int(self.arrays.pending_slot[action]))
+        """Remove a call from the pending view, or replace its prediction by the reward, which the observed view has.
 
-    def _rebuild_pending_copy(self, action: int, calls: Iterable[tuple[np.ndarray, float]]) -> None:
-        updates.drop(self.scratch.pending, action)
-        for x, predicted in calls:
-            updates.add_imputed(self.scratch.pending, action, x, predicted)
-
-    def remove_imputed(
-        self, action: int, x: np.ndarray, predicted: float, left: Iterable[tuple[np.ndarray, float]]
-    ) -> None:
-        """Remove a call from the pending view; `left` are the action's other calls."""
-        if not runs.REMOVE_IMPUTED.call(self.scratch.pending, action, x, predicted):
-            self._rebuild_pending_copy(action, left)
+        `left` are the action's other calls.
+        """
+        pending = self.scratch.pending
+        if reward is None:
+            done = runs.REMOVE_IMPUTED.call(pending, action, x, predicted)
+        else:
+            done = runs.REPLACE_IMPUTED.call(pending, action, x, reward, predicted)
+        if not done:  # the pending copy is rebuilt from the other calls
+            updates.drop(pending, action)
+            for other, expected in left:
+                updates.add_imputed(pending, action, other, expected)
         self.refresh_bounds(int(self.arrays.pending_slot[action]))
 
     def refresh_bounds(self, slot: int) -> None:
@@ -443,9 +435,6 @@ class ConfidenceSets:
         """Noise of live rewards, if it is monitored."""
         a = self.arrays
         return NoiseMonitor(a.sigma, self.misfit, a.calls, a.residual_sum, a.common) if a.sigma else None
-
-    def resume_monitor(self, seen: NoiseMonitor) -> None:
-        self.arrays.sigma, self.arrays.calls, self.arrays.residual_sum = seen.noise, seen.calls, seen.total
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays to save; derived ones are included so that a loaded learner continues bit for bit."""

@@ -12,8 +12,9 @@ from sparing.errors import DecisionError
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import feature_names
 from sparing.online import rules as ruling
-from sparing.online.confidence_sets import ConfidenceSets
+from sparing.online.confidence_sets import NO_BUDGET, ConfidenceSets
 from sparing.online.decision import (
+    EVERYONE,
     REACH,
     Challenger,
     Chances,
@@ -35,8 +36,8 @@ from sparing.online.rules import REASONS, RoundView, SkipRule
 class ReadWriteLock:
     """Many readers or one writer.
 
-    `with lock.write_lock` followed by `lock.wait_for_readers()` to write; `with lock.reading()` to read. A writer waits
-    for all readers, and no reader starts while it waits.
+    `with lock` to read; `with lock.write_lock` followed by `lock.wait_for_readers()` to write. A writer waits for all
+    readers, and no reader starts while it waits.
     """
 
     def __init__(self) -> None:
@@ -50,35 +51,21 @@ class ReadWriteLock:
             with self.changed:
                 self.changed.wait_for(lambda: not self.readers)
 
-    def reading(self) -> "_Reading":
-        return _Reading(self)
-
-
-class _Reading:
-    # A class, because a generator costs twice as much.
-    __slots__ = ("_lock",)
-
-    def __init__(self, lock: ReadWriteLock) -> None:
-        self._lock = lock
-
     def __enter__(self) -> None:
-        lock = self._lock
-        with lock.write_lock, lock.changed:
-            lock.readers += 1
+        with self.write_lock, self.changed:
+            self.readers += 1
 
     def __exit__(self, *error: object) -> None:
-        lock = self._lock
-        with lock.changed:
-            lock.readers -= 1
-            if not lock.readers:
-                lock.changed.notify_all()
+        with self.changed:
+            self.readers -= 1
+            if not self.readers:
+                self.changed.notify_all()
 
 
 EXPLORE, SPOT_CHECK, PENDING, SPENT = (
     REASONS[code] for code in (choice.EXPLORE, choice.SPOT_CHECK, choice.PENDING, choice.SPENT)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
-CERTAIN = Chances(1.0, 0.0)
 DOUBLE = np.dtype(np.float64)
 new: Any = tuple.__new__
 # A named tuple's own constructor costs twice as much.
@@ -91,16 +78,9 @@ Chosen = tuple[int, str, float, float, Chances | SampledChances, float | None]
 
 
 class PendingCall(NamedTuple):
-    """A reward call whose reward has not arrived.
+    """A reward call of an action (index) in context x (d,) whose reward has not arrived.
 
-    Attributes
-    ----------
-    action : int
-        Index of the action that was played.
-    x : ndarray of shape (d,)
-        The context.
-    predicted : float or None
-        The prediction that stands for the reward in the pending view; None while the call is not imputed.
+    `predicted` stands for the reward in the pending view; None while the call is not imputed.
     """
 
     action: int
@@ -111,18 +91,6 @@ class PendingCall(NamedTuple):
     def imputed(self) -> bool:
         """Whether the pending view contains the call."""
         return self.predicted is not None
-
-
-class RuleAnswer(NamedTuple):
-    """The answer of one view before spot checks; `chance` is its probability, `unsure` requests an exact check of a call."""
-
-    action: int
-    reason: str
-    mean: float
-    spread: float
-    chance: float = 1.0
-    unsure: bool = False
-    worth: float | None = None
 
 
 class Core:
@@ -139,6 +107,7 @@ class Core:
         sets: ConfidenceSets,
         rules: Sequence[SkipRule],
         *,
+        key: int,
         explore: str = "leader",
         optimism: float = 1.0,
         spot_check: float = 0.0,
@@ -146,7 +115,8 @@ class Core:
         encoder: Encoder | None = None,
     ) -> None:
         self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
-        self.sets, self.rules = sets, tuple(rules)
+        self.sets, self.rules, self.key = sets, tuple(rules), key
+        self.rounds = self.calls = 0
         self._shape = (self.n_features,)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
@@ -155,26 +125,48 @@ class Core:
         self._next_call = 0
         self._custom: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
         self._log_rule = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
-        self.plan = ruling.compile_rules(rules, explore, optimism, spot_check)
-        self.uses_voi = self.plan.first == choice.NOT_WORTH
-        self._plain = (
-            explore != "sampled" and not self._custom and self._log_rule is None
-        )  # random in spot checks only
+        self.uses_voi = any(isinstance(rule, ruling.EconomicalRule) for rule in rules)
+        # Random in spot checks only.
+        self._plain = explore != "sampled" and not self._custom and self._log_rule is None
         self.set_actions(action_names)
         self._renew_own()
 
     def set_actions(self, action_names: Sequence[Hashable]) -> None:
-        """Take over the labels of the actions, and the sets, after either changed."""
+        """Take over the labels of the actions, the sets and the rules, after any of them changed."""
         self.action_names = tuple(action_names)
+        self._index = {name: i for i, name in enumerate(self.action_names)}
+        self.plan = ruling.compile_rules(self.rules, self.explore, self.optimism, self.spot_check)
         self.sets.apply_rules(self.plan)
+        self._sync_budget()
         self._active_mask = self.sets.arrays.active
         many = bool(self.active().sum() > 1)
-        self._fast = (
-            self._active_mask if self._plain else None
-        )  # the mask of rounds that one compiled call decides
+        # The mask of rounds that one compiled call decides.
+        self._fast = self._active_mask if self._plain else None
         called, skipped = (self._planned_chances(called, many, self.spot_check) for called in (True, False))
         self._outcomes = tuple((reason, called if reason == EXPLORE else skipped) for reason in REASONS[:-1])
-        self._outcomes += ((SPENT, CERTAIN),)
+        self._outcomes += ((SPENT, Chances(1.0, 0.0)),)
+
+    def _sync_budget(self) -> None:
+        # The value of a call depends on the rounds and calls that are left.
+        if self.uses_voi:
+            rule: Any = self.rules[-1]
+            numbers = self.sets.arrays.numbers
+            numbers["rounds_left"] = rule.rounds_left(self.rounds)
+            numbers["calls_left"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
+
+    def set_counters(self, *, rounds: int, calls: int) -> None:
+        """Continue with these numbers of decisions and reward calls."""
+        self.rounds, self.calls = rounds, calls
+        self._sync_budget()
+
+    def add_counts(self, *, rounds: int, calls: int) -> None:
+        """Count rounds that compiled code has decided and learnt from."""
+        self.set_counters(rounds=self.rounds + rounds, calls=self.calls + calls)
+
+    def reseed(self, seed: int | Sequence[int]) -> None:
+        """Break ties and draw random numbers as with another seed."""
+        priority, self.key = random_stream.tie_order_and_key(seed, self.n_actions)
+        self.sets.prioritise(priority)
 
     def active(self) -> np.ndarray:
         """Which actions are not retired, (K,)."""
@@ -222,59 +214,58 @@ class Core:
         entropy: bytes = b"",
         spot_checks: bool = True,
     ) -> Decision:
-        """Return the decision for a context without changing anything.
+        """The decision for a context, by the learner's state and the arguments alone: nothing changes.
 
-        It depends only on the learner's state and the arguments.
-
-        Parameters
-        ----------
-        x : mapping, sequence of float or array of shape (d,)
-            The context.
-        allowed : array of bool of shape (K,), optional
-            Actions that may be played.
-        context_id : hashable, optional
-            Id of the logged context.
-        entropy : bytes
-            Source of the round's random numbers.
-        spot_checks : bool
-            Whether spot checks may happen.
-
-        Returns
-        -------
-        Decision
-            Its id is −1, and its action is an index.
+        Only actions in `allowed` (K,) may be played, and `entropy` gives the round's random numbers. The decision's id
+        is −1, and its action is an index.
         """
         context, mask = self.context(x), self._mask(allowed)
         key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
-        with self._lock.reading():
+        with self._lock:
             share = self.spot_check if spot_checks else 0.0
             return self._proposal(self._choose(context, mask, context_id, key, share))
+
+    def peek(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
+        """The answer of `decide` to a context (d,) in round `number`, without spot checks."""
+        key = random_stream.stream_key(self.key, number)
+        return self._proposal(self._choose(x, self._active_mask, context_id, key, 0.0))
+
+    def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Logged reward (NaN for contexts not in the log) and answer for the next rounds' contexts (n, d): (n,) each."""
+        if self._log_rule is None:
+            return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
+        names = [None] * len(contexts) if ids is None else ids.tolist()
+        found = [
+            self._log_rule.find(x, name, EVERYONE, random_stream.stream_key(self.key, self.rounds + i))
+            for i, (x, name) in enumerate(zip(contexts, names, strict=True))
+        ]
+        return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
 
     def best(self, x: np.ndarray, allowed: np.ndarray | None = None) -> int:
         """The action (index) with the highest mean in context x (d,)."""
         mask = self._mask(allowed)
-        with self._lock.reading():
+        with self._lock:
             mean, _ = self.sets.evaluate(x)
         mean[~(mask if len(mask) else self.active())] = -np.inf
         return int(np.lexsort((self.priority, -mean))[0])
 
     def value(self, action: int, x: np.ndarray) -> tuple[float, float]:
         """Mean and half-width of an action (index) in context x (d,)."""
-        with self._lock.reading():
+        with self._lock:
             mean, spread = runs.VALUE.call(self.sets.scratch.observed, x, as_index(action, self.n_actions))
         return float(mean), float(spread)
 
     def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
         """Probability that a posterior sample favours an action (index) in context x (d,)."""
         mask = self._mask(allowed)
-        with self._lock.reading():
+        with self._lock:
             table = self.sets.scratch.pending if self._imputed else self.sets.scratch.observed
             mean, spread = runs.VALUE.call(table, x, action)
             return self._sampled_chances(table, x, mask, action, mean, spread).play
 
     def check_learnable(self, action: int, x: np.ndarray) -> None:
         """Raise a DecisionError if a reward of this action in context x (d,) could not be learnt exactly."""
-        with self._lock.reading():
+        with self._lock:
             self._check_numerically_learnable(x, action)
 
     def _mask(self, allowed: np.ndarray | None) -> np.ndarray:
@@ -302,7 +293,8 @@ class Core:
             check_sizes(context)
         with self._lock.write_lock:
             self._lock.wait_for_readers()
-            return self._open(index, context, not deferred)
+            self._next_call += 1
+            return self._open(self._next_call - 1, index, context, impute=not deferred)
 
     def impute(self, call: int) -> float:
         """Let a deferred call count with its prediction, which is returned."""
@@ -378,9 +370,7 @@ class Core:
         """Sixteen hexadecimal digits that depend on every reward learnt since the start, and on their order."""
         return f"{self.sets.digest & (2**64 - 1):016x}"
 
-    def _open(self, action: int, x: np.ndarray, impute: bool) -> int:
-        call = self._next_call
-        self._next_call = call + 1
+    def _open(self, call: int, action: int, x: np.ndarray, *, impute: bool) -> int:
         self._pending[call] = new(PendingCall, (action, x, None))
         if impute:
             try:
@@ -405,21 +395,19 @@ class Core:
         action, x, predicted = self._pending[call]
         if not self.sets.add_observation(action, x, reward):
             raise self._not_learnable(x, action)
-        del self._pending[call]
-        if predicted is not None:
-            self._count_out(action)
-            self.sets.replace_imputed(action, x, reward, predicted, self._imputed_of(action))
+        if predicted is None:
+            del self._pending[call]
+        else:
+            self._cancel(call, reward)
 
-    def _cancel(self, call: int) -> None:
+    def _cancel(self, call: int, reward: float | None = None) -> None:
+        """Withdraw a call, or replace its prediction by the reward, which is learnt already."""
         action, x, predicted = self._pending.pop(call)
         if predicted is not None:
-            self._count_out(action)
-            self.sets.remove_imputed(action, x, predicted, self._imputed_of(action))
-
-    def _count_out(self, action: int) -> None:
-        self._imputed[action] -= 1
-        if not self._imputed[action]:
-            del self._imputed[action]
+            self._imputed[action] -= 1
+            if not self._imputed[action]:
+                del self._imputed[action]
+            self.sets.close_call(action, x, predicted, self._imputed_of(action), reward)
 
     def _imputed_of(self, action: int) -> Iterator[tuple[np.ndarray, float]]:
         """Context and prediction of an action's imputed calls; nothing is searched before the first is needed."""
@@ -450,7 +438,9 @@ class Core:
                     raise ValueError("an open decision that is not among the open calls")
                 found.append(numbers[key].pop(0))
             else:
-                found.append(self._open(pending.action, pending.x, False))
+                self._pending[self._next_call] = pending
+                found.append(self._next_call)
+                self._next_call += 1
         return found
 
     def _choose(
@@ -523,32 +513,27 @@ class Core:
         context_id: Hashable | None,
         key: int,
         drawn: float,
-    ) -> RuleAnswer:
-        """The answer of one view before spot checks."""
+    ) -> tuple[int, str, float, float, float, bool, float | None]:
+        """The answer of one view before spot checks: action, reason, mean, half-width, its probability, whether a call
+        needs an exact check, and the value of the call if it is known.
+        """
         if self._custom:
             check_sizes(x)
-            view = self._view(table, x, allowed, context_id, key)
+            mean, spread = self.sets.evaluate(x, pending=table is self.sets.scratch.pending)
+            eligible = allowed if len(allowed) else self.active()
+            top = mean + self.sets.arrays.coefficient[eligible.sum() - 1] * spread
+            view = RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
             for rule in self._custom:
                 answer = rule.answer(view)
                 if answer is not None:
                     chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
-                    mean, spread = float(view.mean[answer]), float(view.spread[answer])
-                    return RuleAnswer(answer, rule.name, mean, spread, chance)
+                    return answer, rule.name, float(mean[answer]), float(spread[answer]), chance, False, None
         bounds = self.sets.bounds
         action, code, mean, spread, *worth = self._entry[bounds].call(table, x, allowed, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
         chance = drawn if code == choice.LOG_BEATS else 1.0
-        return RuleAnswer(action, REASONS[code], mean, spread, chance, code == choice.UNSURE, *worth)
-
-    def _view(
-        self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int
-    ) -> RoundView:
-        """All actions in one round, for custom rules."""
-        mean, spread = self.sets.evaluate(x, pending=table is self.sets.scratch.pending)
-        eligible = allowed if len(allowed) else self.active()
-        top = mean + self.sets.arrays.coefficient[eligible.sum() - 1] * spread
-        return RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
+        return action, REASONS[code], mean, spread, chance, code == choice.UNSURE, worth[0] if worth else None
 
     @staticmethod
     def _planned_chances(called: bool, others: bool, spot_check: float) -> Chances:
@@ -574,14 +559,8 @@ class Core:
         bounds = self.sets.bounds
         action = runs.SAMPLE[bounds].call(table, x, normals, allowed, bounds)
         mean, spread = runs.VALUE.call(table, x, action)
-        return (
-            action,
-            EXPLORE,
-            mean,
-            spread,
-            self._sampled_chances(table, x, allowed, action, mean, spread),
-            None,
-        )
+        chances = self._sampled_chances(table, x, allowed, action, mean, spread)
+        return action, EXPLORE, mean, spread, chances, None
 
     def _sampled_chances(
         self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
@@ -590,7 +569,7 @@ class Core:
         capacity = len(self.sets.arrays.theta)
         who, means, spreads = np.empty(capacity, dtype=np.int64), np.empty(capacity), np.empty(capacity)
         bounds = self.sets.bounds
-        found, _, blanks, first = runs.RIVALS[bounds].call(
+        found, blanks, first = runs.RIVALS[bounds].call(
             table, x, action, REACH, allowed, who, means, spreads, bounds
         )
         own, alike = Challenger(mean, spread, int(self.priority[action])), None

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sparing.online.learner import Learner
 
 REACH = 8.0
-"""Deviations to each side that the integral in `chance_against` covers."""
+"""Deviations to each side that the integral of `SampledChances` covers."""
 
 AT_ONCE = 512
 # Rivals multiplied at once, which bounds the memory.
@@ -46,48 +46,12 @@ class Challenger(NamedTuple):
     priority: int
 
 
-def chance_against(
-    own: Challenger,
-    mean: np.ndarray,
-    spread: np.ndarray,
-    priority: np.ndarray,
-    *,
-    alike: tuple[int, Challenger] | None = None,
-) -> float:
-    """P(own is the best of one draw from independent N(mean, spread²)), by quadrature.
-
-    ∫ φ(z)·Π_{b≠a} Φ((m_a + s_a·z − m_b)/s_b) dz; a rival without deviation is a bound on z. Of two equal actions
-    without deviation, the smaller priority number wins. `alike` is a number of further equal rivals.
-    """
-    count = np.ones(len(mean), dtype=np.int64)
-    if alike is not None and alike[0]:
-        mean, spread = np.append(mean, alike[1].mean), np.append(spread, alike[1].spread)
-        priority, count = np.append(priority, alike[1].priority), np.append(count, alike[0])
-    certain = spread == 0
-    floor = mean[certain].max() if certain.any() else -np.inf
-    tied = priority[certain & (mean == own.mean)]
-    threat = ~certain & (mean + REACH * spread > own.mean - REACH * own.spread)
-    mean, spread, count = mean[threat], spread[threat], count[threat]
-    if own.spread == 0:
-        beaten = own.mean < floor or (tied < own.priority).any()
-        return 0.0 if beaten else float((ndtr((own.mean - mean) / spread) ** count).prod())
-    low = max(-REACH, (floor - own.mean) / own.spread)
-    if low >= REACH:
-        return 0.0
-    steepest = own.spread / spread.min() if len(spread) else 1.0
-    least = 65 if low == -REACH else 257  # few points do for a smooth bell, not for one that is cut off
-    z = np.linspace(low, REACH, int(np.clip(32 * steepest, least, 4097)))
-    inside = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-    for start in range(0, len(mean), AT_ONCE):
-        part = slice(start, start + AT_ONCE)
-        below = ndtr((own.mean + own.spread * z[:, None] - mean[part]) / spread[part])
-        inside *= (below ** count[part]).prod(axis=1)
-    return float(np.trapezoid(inside, z))
-
-
 @dataclass(eq=False)
 class SampledChances:
-    """Probabilities of a sampled action, from its rivals at that time; computed when read."""
+    """Probabilities of a sampled action, from its rivals (m,) at that time; computed when read.
+
+    `alike` is a number of further equal rivals.
+    """
 
     own: Challenger
     mean: np.ndarray
@@ -97,10 +61,39 @@ class SampledChances:
 
     @cached_property
     def play(self) -> float:
-        """P(the sample favours this action), by quadrature."""
-        if not len(self.mean) and self.alike is None:
+        """P(own is the best of one draw from independent N(mean, spread²)), by quadrature.
+
+        ∫ φ(z)·Π_{b≠a} Φ((m_a + s_a·z − m_b)/s_b) dz; a rival without deviation is a bound on z. Of two equal actions
+        without deviation, the smaller priority number wins.
+        """
+        own, mean, spread, priority = self.own, self.mean, self.spread, self.priority
+        if not len(mean) and self.alike is None:
             return 1.0
-        return chance_against(self.own, self.mean, self.spread, self.priority, alike=self.alike)
+        count = np.ones(len(mean), dtype=np.int64)
+        if self.alike is not None and self.alike[0]:
+            many, rival = self.alike
+            mean, spread = np.append(mean, rival.mean), np.append(spread, rival.spread)
+            priority, count = np.append(priority, rival.priority), np.append(count, many)
+        certain = spread == 0
+        floor = mean[certain].max() if certain.any() else -np.inf
+        tied = priority[certain & (mean == own.mean)]
+        threat = ~certain & (mean + REACH * spread > own.mean - REACH * own.spread)
+        mean, spread, count = mean[threat], spread[threat], count[threat]
+        if own.spread == 0:
+            beaten = own.mean < floor or (tied < own.priority).any()
+            return 0.0 if beaten else float((ndtr((own.mean - mean) / spread) ** count).prod())
+        low = max(-REACH, (floor - own.mean) / own.spread)
+        if low >= REACH:
+            return 0.0
+        steepest = own.spread / spread.min() if len(spread) else 1.0
+        least = 65 if low == -REACH else 257  # few points do for a smooth bell, not for one that is cut off
+        z = np.linspace(low, REACH, int(np.clip(32 * steepest, least, 4097)))
+        inside = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+        for start in range(0, len(mean), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            below = ndtr((own.mean + own.spread * z[:, None] - mean[part]) / spread[part])
+            inside *= (below ** count[part]).prod(axis=1)
+        return float(np.trapezoid(inside, z))
 
     @property
     def call(self) -> float:
@@ -154,6 +147,11 @@ class Decision(NamedTuple):
         return f"Decision({self.id}, action {truncate(repr(self.action))}, {asks} ({self.reason}), {value})"
 
     @property
+    def decision(self) -> "Decision":
+        """The decision itself, which entries of `Learner.open` held in 0.1."""
+        return self
+
+    @property
     def play_probability(self) -> float:
         """Probability of playing this action in this round, over the learner's own randomness."""
         return self.chances.play
@@ -162,13 +160,6 @@ class Decision(NamedTuple):
     def call_probability(self) -> float:
         """Probability of playing it with a reward call: weight a call by its inverse."""
         return self.chances.call
-
-
-class OpenDecision(NamedTuple):
-    """A decision whose reward has not arrived, and the number of its pending call."""
-
-    decision: Decision
-    call: int
 
 
 NUMBERS = "biufO"
@@ -206,8 +197,6 @@ def _or_named(encoder: Encoder | None) -> str:
 
 def check_sizes(x: np.ndarray) -> None:
     """Reject a context with a feature that is not finite or too large."""
-    if np.abs(x).max(initial=0.0) <= LARGEST:
-        return
     large = np.flatnonzero(~(np.abs(x) <= LARGEST))
     if len(large):
         raise unfit(x, int(large[0]))
@@ -228,10 +217,8 @@ def as_index(action: Any, n_actions: int) -> int:
     return int(action)
 
 
-def as_mask(mask: np.ndarray | None, n_actions: int) -> np.ndarray:
+def as_mask(mask: np.ndarray, n_actions: int) -> np.ndarray:
     """A mask of the actions that may be played, (K,)."""
-    if mask is None:
-        return EVERYONE
     given = np.asarray(mask)
     if given.dtype != np.bool_ or given.shape != (n_actions,) or not given.any():
         raise DecisionError(
@@ -328,22 +315,12 @@ def decide_many(
     n = len(rows)
     actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     means, spreads, worths = np.empty(n), np.empty(n), np.empty(n)
+    columns = rows, thresholds, answers, actions, codes, means, spreads, worths
 
     def work(start: int) -> None:
-        scratch, part = learner.sets.scratch, slice(start, start + PART)
-        runs.decide_rows(
-            scratch.observed,
-            scratch.pending,
-            rows[part],
-            thresholds[part],
-            answers[part],
-            actions[part],
-            codes[part],
-            means[part],
-            spreads[part],
-            worths[part],
-            learner.sets.bounds,
-        )
+        scratch, part = learner.sets.scratch, (column[start : start + PART] for column in columns)
+        arguments: Any = scratch.observed, scratch.pending, *part, learner.sets.bounds
+        runs.decide_rows(*arguments)
 
     workers = min(threads or os.cpu_count() or 1, -(-n // PART))
     if workers > 1:
@@ -352,17 +329,10 @@ def decide_many(
     else:
         for start in range(0, n, PART):
             work(start)
-    reasons = np.array(REASONS)[codes]
-    return Decisions(
-        learner.action_names,
-        actions,
-        codes == choice.EXPLORE,
-        reasons,
-        means,
-        means - spreads,
-        means + spreads,
-        worths if learner.uses_voi else None,
-    )
+    intervals = means, means - spreads, means + spreads
+    called, reasons = codes == choice.EXPLORE, np.array(REASONS)[codes]
+    worth = worths if learner.uses_voi else None
+    return Decisions(learner.action_names, actions, called, reasons, *intervals, worth)
 
 
 def _checked(learner: "Learner", contexts: Any) -> np.ndarray:

@@ -21,7 +21,6 @@ from sparing.online.confidence_sets import STATE, ConfidenceSets, InitialSets
 from sparing.online.core import PendingCall
 from sparing.online.decision import Chances, Decision
 from sparing.online.engine import search, state
-from sparing.online.engine.state import NoiseMonitor
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, SkipRule, SupportedRule
@@ -42,9 +41,9 @@ RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = 
     LogBeats.name: LogBeats.from_saved,
     EconomicalRule.name: lambda header, arrays: EconomicalRule(
         _number(header["call_cost"], 0.0, MOST),
-        None if header["horizon"] is None else _integer(header["horizon"], 2**62),
+        None if header["horizon"] is None else _integer(header["horizon"]),
         None if header["discount"] is None else _number(header["discount"], 0.0, math.nextafter(1.0, 0.0)),
-        None if header["calls"] is None else _integer(header["calls"], 2**62),
+        None if header["calls"] is None else _integer(header["calls"]),
     ),
 }
 
@@ -56,7 +55,10 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
 def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """A learner as a header for JSON, and arrays."""
     sets = learner.sets
-    pending = [learner.pending_call(one.call) for one in learner.open.values()]
+    monitor = sets.monitor and sets.monitor._asdict()
+    if monitor:
+        del monitor["prior_noise"]  # the present σ is the sets' constant
+    pending = [learner.pending_call(~number) for number in learner.open]
     header = {
         "algorithm": learner.algorithm,
         "guarantee": learner._guarantee,
@@ -70,21 +72,23 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "explore": learner.explore,
         "optimism": learner.optimism,
         "spot_check": learner.spot_check,
-        "monitor": _monitor_header(sets.monitor),
+        "monitor": monitor,
         "reward_range": learner.reward_range,
         "rounds": learner.rounds,
         "calls": learner.calls,
         "key": learner.key,
-        "open": [
-            _decision_header(one.decision, learner.pending_call(one.call)) for one in learner.open.values()
-        ],
-        "prior": prior_header(learner.prior),
+        "open": [_decision_header(*one) for one in zip(learner.open.values(), pending, strict=True)],
+        "prior": _prior_header(learner.prior),
         "retired": np.flatnonzero(~learner.active()).tolist(),
     }
     arrays = {f"sets/{DISK_NAMES.get(name, name)}": array for name, array in sets.state().items()}
     arrays["priority"] = learner.priority
     arrays["open"] = np.array([one.x for one in pending]).reshape(len(pending), learner.n_features)
-    arrays |= _calls(learner) | prior_arrays(learner.prior, sets.origins)
+    calls = learner.pending_calls()
+    arrays["calls/actions"] = np.array([action for action, _, _ in calls], dtype=np.int64)
+    arrays["calls/contexts"] = np.array([x for _, x, _ in calls]).reshape(len(calls), learner.n_features)
+    arrays["calls/predicted"] = np.array([predicted for _, _, predicted in calls], dtype=np.float64)
+    arrays |= _prior_arrays(learner.prior, sets.origins)
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
     return header, arrays
@@ -96,10 +100,6 @@ def load(path: str | os.PathLike[str]) -> Learner:
     Parameters
     ----------
     path : str or path
-
-    Returns
-    -------
-    Learner
 
     Raises
     ------
@@ -120,27 +120,12 @@ def from_parts(
     return learner
 
 
-def _calls(learner: Learner) -> dict[str, np.ndarray]:
-    """Imputed calls as arrays: actions (m,), contexts (m, d), predictions (m,)."""
-    calls = learner.pending_calls()
-    return {
-        "calls/actions": np.array([action for action, _, _ in calls], dtype=np.int64),
-        "calls/contexts": np.array([x for _, x, _ in calls]).reshape(len(calls), learner.n_features),
-        "calls/predicted": np.array([predicted for _, _, predicted in calls], dtype=np.float64),
-    }
-
-
 def _read_calls(arrays: dict[str, np.ndarray], learner: Learner) -> list[PendingCall]:
     actions, contexts, predicted = (arrays[name] for name in ("actions", "contexts", "predicted"))
     m = len(actions)
-    if actions.dtype != np.int64 or contexts.dtype != np.float64 or predicted.dtype != np.float64:
-        raise ValueError("open calls of another type")
-    if contexts.shape != (m, learner.n_features) or predicted.shape != (m,) or actions.shape != (m,):
-        raise ValueError(f"{m} open calls with contexts of shape {contexts.shape}")
-    if m and not (0 <= actions.min() <= actions.max() < learner.n_actions):
-        raise ValueError("open calls on actions that there are none of")
-    if not ((np.abs(contexts) <= LARGEST).all() and np.isfinite(predicted).all()):
-        raise ValueError("open calls with numbers that are not finite")
+    _check_array("calls/actions", actions, (m,), np.int64, 0, learner.n_actions - 1)
+    _check_array("calls/contexts", contexts, (m, learner.n_features), np.float64, -LARGEST, LARGEST)
+    _check_array("calls/predicted", predicted, (m,), np.float64)
     return [
         PendingCall(int(a), x.copy(), float(p)) for a, x, p in zip(actions, contexts, predicted, strict=True)
     ]
@@ -149,12 +134,8 @@ def _read_calls(arrays: dict[str, np.ndarray], learner: Learner) -> list[Pending
 def _decision_header(decision: Decision, call: PendingCall) -> dict[str, Any]:
     """A pending decision as JSON: its action by index, its probabilities as numbers."""
     chances = [decision.play_probability, decision.call_probability]
-    return {
-        **decision._asdict(),
-        "action": int(call.action),
-        "chances": chances,
-        "predicted": call.predicted,
-    }
+    changed = {"action": int(call.action), "chances": chances, "predicted": call.predicted}
+    return {**decision._asdict(), **changed}
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
@@ -163,7 +144,10 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     }
     _number(settings["ridge"], SMALLEST)
     sets = restored(with_prefix(arrays, "sets/"), _assumptions(header["assumptions"]), **settings)
-    sets.origins = read_initial_sets(with_prefix(arrays, "origins/"), *sets.shape)
+    sets.origins = _read_initial_sets(with_prefix(arrays, "origins/"), *sets.shape)
+    encoder = Encoder.from_header(header["encoder"])
+    if encoder.size != sets.shape[1]:
+        raise ValueError(f"features of {encoder.size} numbers for sets of {sets.shape[1]}")
     rules = [
         RULES[name](settings, with_prefix(arrays, f"rules/{number}/"))
         for number, (name, settings) in enumerate(header["rules"])
@@ -178,7 +162,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         if isinstance(rule, SupportedRule) and not np.array_equal(rule.frozen, sets.frozen):
             raise ValueError("the supported actions are not the frozen ones")
         if isinstance(rule, LogBeats):
-            rule.check(*sets.shape)
+            _check_log_beats(rule, *sets.shape)
         if isinstance(rule, EconomicalRule) and not len(sets.arrays.context_sample):
             raise ValueError("a price without contexts to weigh it by")
     sets.prioritise(priority)
@@ -187,7 +171,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     if len(header["retired"]) and not sets.arrays.active.any():
         raise ValueError("every action is retired")
     if header["monitor"] is not None:
-        sets.resume_monitor(_monitor(header["monitor"], sets))
+        _resume_monitor(header["monitor"], sets)
     learner = Learner(
         header["algorithm"],
         names,
@@ -200,21 +184,14 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
         fit=str(header["fit"]),
-        encoder=_encoder(header, sets.shape[1]),
+        encoder=encoder,
         item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
-        prior=read_prior(header["prior"], with_prefix(arrays, "prior/"), *sets.shape),
+        prior=_read_prior(header["prior"], with_prefix(arrays, "prior/"), *sets.shape),
     )
-    learner.set_counters(rounds=_integer(header["rounds"], 2**62), calls=_integer(header["calls"], 2**62))
+    learner.set_counters(rounds=_integer(header["rounds"]), calls=_integer(header["calls"]))
     learner.restore_pending(_read_calls(with_prefix(arrays, "calls/"), learner))
-    learner.restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
+    learner._restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
-
-
-def _encoder(header: dict[str, Any], d: int) -> Encoder:
-    encoder = Encoder.from_header(header["encoder"])
-    if encoder.size != d:
-        raise ValueError(f"features of {encoder.size} numbers for sets of {d}")
-    return encoder
 
 
 def _assumptions(saved: dict[str, Any]) -> Assumptions:
@@ -227,25 +204,17 @@ def _assumptions(saved: dict[str, Any]) -> Assumptions:
     return Assumptions(**{**saved, **numbers, **names})
 
 
-def _monitor_header(monitor: NoiseMonitor | None) -> dict[str, Any] | None:
-    # The present σ is the sets' constant.
-    if monitor is None:
-        return None
-    return {name: value for name, value in monitor._asdict().items() if name != "prior_noise"}
-
-
-def _monitor(saved: dict[str, Any], sets: ConfidenceSets) -> NoiseMonitor:
-    noise, misfit = _number(saved["noise"], SMALLEST), _number(saved["misfit"], 0.0)
-    if sets.constant is None or misfit != sets.misfit:
+def _resume_monitor(saved: dict[str, Any], sets: ConfidenceSets) -> None:
+    if sets.constant is None or _number(saved["misfit"], 0.0) != sets.misfit:
         raise ValueError("a noise monitor that does not fit its sets")
-    calls, total = _integer(saved["calls"], 2**62), _number(saved["total"], 0.0)
-    return NoiseMonitor(noise, misfit, calls, total, sets.constant)
+    a = sets.arrays
+    a.sigma, a.calls = _number(saved["noise"], SMALLEST), _integer(saved["calls"])
+    a.residual_sum = _number(saved["total"], 0.0)
 
 
 def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[Decision, PendingCall]:
     """A pending decision from JSON, and its context (d,)."""
-    if x.shape != (learner.n_features,) or x.dtype != np.float64 or not (np.abs(x) <= LARGEST).all():
-        raise ValueError(f"an open decision's context of shape {x.shape} and type {x.dtype}")
+    _check_array("open", x, (learner.n_features,), np.float64, -LARGEST, LARGEST)
     action = _integer(entry["action"], learner.n_actions)
     made = {key: value for key, value in entry.items() if key != "predicted"}
     for name in ("value", "low", "high"):
@@ -269,7 +238,7 @@ def _bool(value: Any) -> bool:
     return value
 
 
-def _integer(value: Any, limit: int) -> int:
+def _integer(value: Any, limit: int = 2**62) -> int:
     if type(value) is not int or not 0 <= value < limit:
         raise ValueError(f"{value!r} where a whole number from 0 to below {limit} is expected")
     return value
@@ -286,22 +255,35 @@ def with_prefix(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndar
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
-FIELDS = ("spread", "slope", "flat", "weights", "items", "standard")
+def _check_array(
+    name: str,
+    array: np.ndarray,
+    shape: tuple[int, ...],
+    kind: Any,
+    least: float = -math.inf,
+    most: float = math.inf,
+) -> None:
+    """Reject an array of another shape or type, or with numbers that are not finite or out of range."""
+    if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
+        raise ValueError(f"array {name} of shape {array.shape} and type {array.dtype}, or not finite")
+    if not ((array >= least) & (array <= most)).all():
+        raise ValueError(f"array {name} holds numbers that are not from {least:g} to {most:g}")
 
 
-def prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndarray]:
+PRIOR_ARRAYS = ("spread", "slope", "flat", "weights", "items", "standard")
+
+
+def _prior_arrays(prior: Prior | None, origins: InitialSets) -> dict[str, np.ndarray]:
     found = {"origins/row": origins.row, "origins/matrix": origins.matrix, "origins/pull": origins.response}
     if prior is not None:
         q, d = prior.weights.shape
-        found |= {f"prior/{name}": getattr(prior, name) for name in FIELDS}
-        found |= {
-            "prior/doubt": prior.coefficient_covariance.reshape(q * d, q * d),
-            "prior/blocks": prior.blocks.of,
-        }
+        found |= {f"prior/{name}": getattr(prior, name) for name in PRIOR_ARRAYS}
+        found["prior/doubt"] = prior.coefficient_covariance.reshape(q * d, q * d)
+        found["prior/blocks"] = prior.blocks.of
     return found
 
 
-def prior_header(prior: Prior | None) -> dict[str, Any] | None:
+def _prior_header(prior: Prior | None) -> dict[str, Any] | None:
     if prior is None:
         return None
     return {
@@ -313,60 +295,65 @@ def prior_header(prior: Prior | None) -> dict[str, Any] | None:
     }
 
 
-def read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: int, d: int) -> Prior | None:
+def _read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: int, d: int) -> Prior | None:
     """The prior of a learner of K actions and d features."""
     if saved is None:
         return None
     q = given["items"].shape[1]
-    shapes = {
-        "spread": (d,),
-        "slope": (d,),
-        "flat": (d,),
-        "weights": (q, d),
-        "doubt": (q * d, q * d),
-        "items": (k, q),
-        "standard": (2, q - 1),
-    }
+    shapes = {"spread": (d,), "slope": (d,), "flat": (d,), "weights": (q, d), "items": (k, q)}
+    shapes |= {"doubt": (q * d, q * d), "standard": (2, q - 1)}
     for name, shape in shapes.items():
-        _check_array(f"prior/{name}", given[name], shape, np.float64)
-    names, of = tuple(map(str, saved["blocks"])), given["blocks"]
-    _check_array("prior/blocks", of, (d,), np.int64)
-    if not ((of >= 0).all() and (of < len(names)).all() and (given["spread"] > 0).all()):
-        raise ValueError("blocks that there are none of, or a prior without deviation")
-    noise, actions = saved["noise"], saved["actions"]
-    if type(noise) is not float or not 0 < noise < np.inf or type(actions) is not int:
+        least = math.ulp(0.0) if name == "spread" else -math.inf
+        _check_array(f"prior/{name}", given[name], shape, np.float64, least)
+    names = tuple(map(str, saved["blocks"]))
+    _check_array("prior/blocks", given["blocks"], (d,), np.int64, 0, len(names) - 1)
+    if type(saved["noise"]) is not float or type(saved["actions"]) is not int:
         raise ValueError("a prior without noise, or of no number of actions")
     return Prior(
-        noise,
-        given["spread"],
-        given["slope"],
-        given["flat"],
-        given["weights"],
-        given["doubt"].reshape(q, d, q, d),
-        given["items"],
-        FeatureBlocks(of, names),
-        actions,
-        tuple(map(bool, saved["told"])),
-        tuple(map(str, saved["given"])),
-        given["standard"],
+        _number(saved["noise"], math.ulp(0.0), MOST),
+        coefficient_covariance=given["doubt"].reshape(q, d, q, d),
+        blocks=FeatureBlocks(given["blocks"], names),
+        actions=saved["actions"],
+        informative=tuple(map(bool, saved["told"])),
+        given=tuple(map(str, saved["given"])),
+        **{name: given[name] for name in PRIOR_ARRAYS},
     )
 
 
-def read_initial_sets(given: dict[str, np.ndarray], k: int, d: int) -> InitialSets:
+def _read_initial_sets(given: dict[str, np.ndarray], k: int, d: int) -> InitialSets:
     """The initial sets of a learner of K actions and d features."""
     row, matrix, response = (given[name] for name in ("row", "matrix", "pull"))
     n = len(response)
-    _check_array("origins/row", row, (k,), np.int64)
+    _check_array("origins/row", row, (k,), np.int64, 0, n - 1)
     _check_array("origins/pull", response, (n, d), np.float64)
-    _check_array("origins/matrix", matrix, (len(matrix), d * (d + 1) // 2), np.float64)
-    if not (n and (row >= 0).all() and (row < n).all() and len(matrix) in (1, n)):
-        raise ValueError("actions that began nowhere")
+    _check_array("origins/matrix", matrix, (1 if len(matrix) == 1 else n, d * (d + 1) // 2), np.float64)
     return InitialSets(row, matrix, response)
 
 
-def _check_array(name: str, array: np.ndarray, shape: tuple[int, ...], kind: Any) -> None:
-    if array.shape != shape or array.dtype != kind or not np.isfinite(array).all():
-        raise ValueError(f"array {name} of shape {array.shape} and type {array.dtype}, or not finite")
+def _check_log_beats(rule: LogBeats, n_actions: int, n_features: int) -> None:
+    """Reject tables of the log that do not fit the learner or each other."""
+
+    def check_indices(name: str, array: np.ndarray, count: int, limit: int) -> None:
+        _check_array(name, array, (count,), np.int32 if array.dtype == np.int32 else np.int64, 0, limit - 1)
+
+    groups = len(rule.policy[0]) - 1 if rule.policy else 2**62
+    for memory in filter(None, (rule.by_context, rule.by_id)):
+        m, columns = len(memory.keys), (n_features,) if memory is rule.by_context else ()
+        kinds = "f" if columns else "fiubU"
+        if memory.keys.shape != (m, *columns) or memory.keys.dtype.kind not in kinds or memory.index.repeats:
+            raise ValueError(f"contexts of shape {memory.keys.shape} in the log's memory, or repeated ones")
+        thresholds = memory.thresholds
+        if thresholds.shape != (m,) or thresholds.dtype.kind != "f" or np.isnan(thresholds).any():
+            raise ValueError("thresholds that do not fit the log's contexts")
+        check_indices("answers", memory.answers, m, n_actions)
+        check_indices("groups", memory.groups, m, groups)
+    if rule.policy is not None:
+        offsets, actions, mass = rule.policy
+        check_indices("policy_offsets", offsets, len(offsets), len(actions) + 1)
+        check_indices("policy_actions", actions, len(actions), n_actions)
+        _check_array("policy_mass", mass, actions.shape, np.float64, 0)
+        if (np.diff(offsets) < 0).any():
+            raise ValueError("the log's policy is not a table of masses")
 
 
 def restored(
@@ -384,25 +371,21 @@ def restored(
     sets = ConfidenceSets.__new__(ConfidenceSets)
     sets.assumptions, sets.ridge, sets.slack, sets.misfit = assumptions, ridge, slack, misfit
     sets.growing, sets.added = bool(arrays["growing"]), arrays["added"]
-    if sets.added.shape != (k,) or sets.added.dtype != np.int64 or sets.added.min(initial=0) < 0:
-        raise ValueError("the added actions are damaged")
+    _check_array("added", sets.added, (k,), np.int64, 0)
     if not 1 <= used <= 2 * k + 2:
         raise ValueError(f"{used} rows for {k} actions")
     shapes = {"gram": (used, p), "inverse": (used, p), "response": (used, d), "theta": (used, d)}
+    limits: dict[str, tuple[float, float]] = dict.fromkeys(("logged", "live", "waiting"), (0, math.inf))
+    limits |= {"rounding_growth": (1, math.inf), "frozen": (0, 1), "action": (0, k - 1), "view_mask": (0, 3)}
     sample = arrays.get("reservoir", np.empty((0, d)))
-    fits = sample.ndim == 2 and sample.shape[1] == d and sample.dtype == np.float64
-    if not fits or not (np.abs(sample) <= LARGEST).all():
-        raise ValueError("the sample of future contexts is damaged")
+    _check_array("reservoir", sample, (len(sample), d), np.float64, -LARGEST, LARGEST)
     sets._allocate(k, d, used - 1, constant, sample)
     for name in STATE:
         place, given = getattr(sets.arrays, name), arrays[DISK_NAMES.get(name, name)]
-        if given.shape != shapes.get(name, (used,)) or given.dtype != place.dtype:
-            raise ValueError(f"array {name} of shape {given.shape} and type {given.dtype}")
-        if not np.isfinite(given).all():
-            raise ValueError(f"array {name} holds numbers that are not finite")
+        _check_array(name, given, shapes.get(name, (used,)), place.dtype, *limits.get(name, ()))
         place[:used] = given
     sets.arrays.used, sets.arrays.digest = used, arrays["digest"]
-    check_slots(sets.arrays, used, k)
+    _check_slots(sets.arrays, used)
     sets._index_slots()
     sets._sync_settings()
     search.radii_all(sets.scratch.observed)
@@ -410,21 +393,14 @@ def restored(
     return sets
 
 
-def check_slots(a: StructArrays, used: int, k: int) -> None:
+def _check_slots(a: StructArrays, used: int) -> None:
     """Reject slots that compiled code could not have left."""
     action, view_mask, waiting = a.action[1:used], a.view_mask[1:used], a.waiting[1:used]
-    if used > 1 and not (
-        0 <= action.min() <= action.max() < k and 0 <= view_mask.min() <= view_mask.max() <= 3
-    ):
-        raise ValueError("slots of unknown actions, or hidden from unknown views")
-    if a.view_mask[0] or min(a.logged[:used].min(), a.live[:used].min(), waiting.min(initial=0)) < 0:
-        raise ValueError("negative counts, or a hidden first slot")
-    if not (a.rounding_growth[:used] >= 1).all() or ((a.frozen[:used] != 0) & (a.frozen[:used] != 1)).any():
-        raise ValueError("an inverse that grew, or an invalid point")
     for view in (1, 2):
         seen = action[view_mask & view == 0]
         if len(np.unique(seen)) != len(seen):
             raise ValueError("an action has two slots in one view")
     copies = view_mask == 1
-    if not np.isin(action[view_mask == 2], action[copies]).all() or not (waiting[copies] > 0).all():
+    lost = not np.isin(action[view_mask == 2], action[copies]).all() or not (waiting[copies] > 0).all()
+    if lost or a.view_mask[0]:
         raise ValueError("a pending copy without pending calls, or a hidden slot without a pending copy")

@@ -15,10 +15,10 @@ from sparing.log.limits import LARGEST
 from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
-from sparing.online.confidence_sets import NO_BUDGET, ConfidenceSets
+from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.core import CALLS, Context, Core, PendingCall, new
-from sparing.online.decision import EVERYONE, Decision, Decisions, OpenDecision, as_reward, decide_many
-from sparing.online.engine import random_stream, runs
+from sparing.online.decision import Decision, Decisions, as_reward, decide_many
+from sparing.online.engine import runs
 from sparing.online.engine.state import NoiseMonitor
 from sparing.online.rules import SkipRule
 from sparing.policies.policy import GreedyPolicy
@@ -65,8 +65,8 @@ class Learner(Core):
 
         Parameters
         ----------
-        algorithm : str
-            Name of the algorithm.
+        algorithm, guarantee : str
+            Its name, and what it guarantees without the result of the linearity test.
         action_names : sequence of labels
             One for each action, (K,).
         sets : ConfidenceSets
@@ -75,23 +75,17 @@ class Learner(Core):
             Rules that may skip a call; the first that applies decides.
         key : int
             Seed of the random numbers of all rounds, from 0 to 2⁶³ − 1.
-        guarantee : str
-            What the algorithm guarantees, without the result of the linearity test.
         fit : Log or str
             Log to test for linearity at the first use of `fit`, or the result of that test.
-        prior : Prior, optional
-            Prior of the parameters that the log gives, which `add_action` and `refresh` use.
-        item_encoder : Encoder, optional
-            Encoder of the features of actions.
+        prior, item_encoder : Prior, Encoder, optional
+            Prior that the log gives, and encoder of item features, which `add_action` and `refresh` use.
         **settings
             Keywords of the core: `explore`, `optimism`, `spot_check`, `reward_range` and `encoder`.
         """
-        self.rounds = self.calls = 0
-        super().__init__(action_names, sets, rules, **settings)
-        self.algorithm, self._guarantee, self.key, self.prior = algorithm, guarantee, key, prior
-        self._fit = fit
-        self.item_encoder = item_encoder
-        self.open: dict[int, OpenDecision] = {}
+        super().__init__(action_names, sets, rules, key=key, **settings)
+        self.algorithm, self._guarantee, self.prior = algorithm, guarantee, prior
+        self._fit, self.item_encoder = fit, item_encoder
+        self.open: dict[int, Decision] = {}  # decision i has the call ~i: others have no negative numbers
         self._deferred: int | None = None  # the newest decision's call, while it is not imputed
 
     @property
@@ -125,37 +119,6 @@ class Learner(Core):
         _ = self.fit
         return super().__getstate__()
 
-    def set_actions(self, action_names: Sequence[Hashable]) -> None:
-        """Take over the labels of the actions, and the sets, after either changed.
-
-        Parameters
-        ----------
-        action_names : sequence of labels
-            One for each action, (K,).
-        """
-        super().set_actions(action_names)
-        self._index = {name: i for i, name in enumerate(self.action_names)}
-        self._sync_budget()
-
-    def _sync_budget(self) -> None:
-        # The value of a call depends on the rounds and calls that are left.
-        if self.uses_voi:
-            rule: Any = self.rules[-1]
-            numbers = self.sets.arrays.numbers
-            numbers["rounds_left"] = rule.rounds_left(self.rounds)
-            numbers["calls_left"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
-
-    def set_counters(self, *, rounds: int, calls: int) -> None:
-        """Continue with these numbers of decisions and reward calls.
-
-        Parameters
-        ----------
-        rounds, calls : int
-            Decisions and reward calls so far.
-        """
-        self.rounds, self.calls = rounds, calls
-        self._sync_budget()
-
     def index(self, name: Hashable) -> int:
         """Return the index of an action.
 
@@ -163,10 +126,6 @@ class Learner(Core):
         ----------
         name : hashable
             Label of the action.
-
-        Returns
-        -------
-        int
 
         Raises
         ------
@@ -293,24 +252,21 @@ class Learner(Core):
             action, reason, mean, spread, chances, worth = choice
             called = reason in CALLS
             name, low, high = self.action_names[action], mean - spread, mean + spread
-            answer = number, name, called, reason, mean, low, high, chances, worth
-            decision: Decision = new(Decision, answer)
+            decision: Decision = new(
+                Decision, (number, name, called, reason, mean, low, high, chances, worth)
+            )
             self.rounds = number + 1
             if called:
                 self.calls += 1
+                # The reward often comes next: a pending copy that it would remove at once is not worth making.
+                if action in self._imputed:
+                    self._open(~number, action, context, impute=True)
+                else:  # as `_open`, without the cost of a call
+                    self._deferred = ~number
+                    self._pending[~number] = new(PendingCall, (action, context, None))
+                self.open[number] = decision
             if self.uses_voi:
                 self._sync_budget()
-            if called:
-                # The reward often comes next: a pending copy that it would remove at once is not worth making.
-                impute = action in self._imputed
-                if impute:
-                    call = self._open(action, context, True)
-                else:  # as `_open`, without the cost of a call
-                    call = self._next_call
-                    self._next_call = call + 1
-                    self._pending[call] = new(PendingCall, (action, context, None))
-                self.open[number] = new(OpenDecision, (decision, call))
-                self._deferred = None if impute else call
             return decision
 
     def _impute_deferred(self) -> None:
@@ -337,33 +293,13 @@ class Learner(Core):
             Ids of logged contexts.
         threads : int, optional
             Number of threads; by default one per core.
-
-        Returns
-        -------
-        Decisions
         """
         if self._deferred is not None:
             with self._lock.write_lock:
                 self._lock.wait_for_readers()
                 self._impute_deferred()
-        with self._lock.reading():
+        with self._lock:
             return decide_many(self, contexts, context_ids, threads)
-
-    def peek(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
-        """The answer of `decide` to a context (d,) in round `number`, without spot checks.
-
-        Parameters
-        ----------
-        x : array of shape (d,)
-            The context.
-        context_id : hashable, optional
-            Id of the context.
-        number : int
-            Number of the round, from 0; it selects the random numbers.
-        """
-        return self._proposal(
-            self._choose(x, self._active_mask, context_id, random_stream.stream_key(self.key, number), 0.0)
-        )
 
     def update(self, decision: Decision | int, reward: float) -> None:
         """Learn from the reward of a decision.
@@ -384,11 +320,10 @@ class Learner(Core):
         with lock.write_lock:
             if lock.readers:
                 lock.wait_for_readers()
-            pending = self.open.get(decision.id) if type(decision) is Decision else None
-            if pending is None or pending[0] is not decision:
-                pending = self._pending_decision(decision)
-            made, call = pending
-            value = reward
+            number = decision.id if type(decision) is Decision else None
+            if number is None or self.open.get(number) is not decision:
+                number = self._pending_number(decision)
+            call, value = ~number, reward
             if (
                 type(reward) is not float
                 or self.reward_range is not None
@@ -399,7 +334,7 @@ class Learner(Core):
                 self._impute_deferred()
             self._observe(call, value)
             self._deferred = None
-            del self.open[made[0]]
+            del self.open[number]
 
     def forget(self, decision: Decision | int) -> None:
         """Close a decision whose reward will not arrive. Nothing is learnt from it.
@@ -416,63 +351,20 @@ class Learner(Core):
         """
         with self._lock.write_lock:
             self._lock.wait_for_readers()
-            made, call = self._pending_decision(decision)
-            if call != self._deferred:
+            number = self._pending_number(decision)
+            if ~number != self._deferred:
                 self._impute_deferred()
-            self._cancel(call)
+            self._cancel(~number)
             self._deferred = None
-            del self.open[made.id]
+            del self.open[number]
 
-    def log_answers(self, contexts: np.ndarray, ids: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Logged reward (NaN for contexts not in the log) and answer for the next rounds' contexts (n, d): (n,) each.
-
-        Parameters
-        ----------
-        contexts : array of shape (n, d)
-            Contexts of the next n rounds.
-        ids : array of shape (n,), optional
-            Ids of the contexts.
-        """
-        if self._log_rule is None:
-            return np.full(len(contexts), np.nan), np.zeros(len(contexts), dtype=np.int64)
-        names = [None] * len(contexts) if ids is None else ids.tolist()
-        found = [
-            self._log_rule.find(x, name, EVERYONE, random_stream.stream_key(self.key, self.rounds + i))
-            for i, (x, name) in enumerate(zip(contexts, names, strict=True))
-        ]
-        return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
-
-    def add_counts(self, *, rounds: int, calls: int) -> None:
-        """Count rounds that compiled code has decided and learnt from.
-
-        Parameters
-        ----------
-        rounds, calls : int
-            Decisions and reward calls to add.
-        """
-        self.set_counters(rounds=self.rounds + rounds, calls=self.calls + calls)
-
-    def reseed(self, seed: int | Sequence[int]) -> None:
-        """Break ties and draw random numbers as with another seed.
-
-        Parameters
-        ----------
-        seed : int or sequence of int
-        """
-        priority, self.key = random_stream.tie_order_and_key(seed, self.n_actions)
-        self.sets.prioritise(priority)
-
-    def restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
-        """Take over the pending decisions of a saved learner.
-
-        Parameters
-        ----------
-        pending : sequence of (Decision, PendingCall)
-            Each pending decision, and its reward call.
-        """
+    def _restore(self, pending: Sequence[tuple[Decision, PendingCall]]) -> None:
+        """Take over the pending decisions of a saved learner."""
+        self.open = {decision.id: decision for decision, _ in pending}
         calls = self.match_calls(call for _, call in pending)
-        self.open = {one.id: OpenDecision(one, call) for (one, _), call in zip(pending, calls, strict=True)}
-        deferred = [call for call in calls if not self._pending[call].imputed]
+        own = {call: ~decision.id for (decision, _), call in zip(pending, calls, strict=True)}
+        self._pending = {own.get(call, call): waiting for call, waiting in self._pending.items()}
+        deferred = [call for call, waiting in self._pending.items() if not waiting.imputed]
         if len(self.open) != len(pending) or len(deferred) > 1:
             raise ValueError("open decisions that stand twice, or two that nothing happened since")
         self._deferred = deferred[0] if deferred else None
@@ -484,19 +376,14 @@ class Learner(Core):
         warm_up(self)
 
     def policy(self) -> GreedyPolicy:
-        """Return the greedy policy of the present estimates, argmax_a x·θ̂_a.
-
-        Returns
-        -------
-        GreedyPolicy
-        """
+        """Return the greedy policy of the present estimates, argmax_a x·θ̂_a."""
         left = np.flatnonzero(self.active())
         names, order = [self.action_names[action] for action in left], self.priority[left].argsort().argsort()
         return GreedyPolicy(tuple(names), self.sets.theta[left], order, encoder=self.encoder)
 
     def copy(self) -> "Learner":
         """Return an independent copy, pending decisions included."""
-        with self._lock.reading():
+        with self._lock:
             return copy.deepcopy(self)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -508,7 +395,7 @@ class Learner(Core):
         """
         from sparing.online.files import save
 
-        with self._lock.reading():
+        with self._lock:
             save(self, path)
 
     def _eligible(self, labels: Iterable[Hashable]) -> np.ndarray:
@@ -529,7 +416,7 @@ class Learner(Core):
             raise DecisionError("eligible is empty; name at least one action, or leave it out to allow all")
         return mask
 
-    def _pending_decision(self, decision: Decision | int) -> OpenDecision:
+    def _pending_number(self, decision: Decision | int) -> int:
         number = decision.id if isinstance(decision, Decision) else decision
         pending = self.open.get(number) if isinstance(number, int | np.integer) else None
         if pending is None:
@@ -542,9 +429,9 @@ class Learner(Core):
                     f"decision {number} is closed: it has had its reward, was forgotten, or needed none"
                 )
             raise DecisionError(f"decision {number!r} is unknown; this learner has made {self.rounds}")
-        if isinstance(decision, Decision) and decision != pending[0]:
+        if isinstance(decision, Decision) and decision != pending:
             raise DecisionError(f"decision {number} was made by another learner; nothing was learnt")
-        return pending
+        return pending.id
 
     def __repr__(self) -> str:
         return (

@@ -6,23 +6,29 @@ The logged reward is one noisy `sample`, as in the paper, or a lower confidence 
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log import Log
 from sparing.log.hashing import ContextIndex, distinct
-from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
-from sparing.model.statistics import Statistics
+from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.online.engine import choice, random_stream
 from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus
 from sparing.validation import one_of
+
+if TYPE_CHECKING:
+    from sparing.online.start import LearnerStart
 
 NOWHERE = (math.nan, 0, 1.0)
 """Threshold, answer and probability for a context that is not in the log."""
 
 BEATS = ("sample", "limit")
+
+TABLE = ("keys", "thresholds", "answers", "groups")
+POLICY = ("policy_offsets", "policy_actions", "policy_mass")
+# Arrays on disk.
 
 
 @dataclass
@@ -84,20 +90,12 @@ class LogBeats:
     code: ClassVar[int] = choice.LOG_BEATS
 
     @classmethod
-    def of(
-        cls,
-        log: Log,
-        sums: Statistics,
-        assumptions: Assumptions,
-        priority: np.ndarray,
-        beats: str,
-        clip: float | str,
-        answer: str,
-    ) -> "LogBeats":
+    def of(cls, log: Log, start: "LearnerStart", beats: str, clip: float | str, answer: str) -> "LogBeats":
         """Build the rule from a log, with π⁺ for samples and confidence sets of the log's sums for limits.
 
         A limit refers to x itself, so that contexts are then matched by their features and never by an id.
         """
+        priority = start.priority
         one_of("beats", beats, BEATS)
         one_of("answer", answer, ("logged", "policy"))
         if beats == "limit":
@@ -106,7 +104,9 @@ class LogBeats:
                     f"answer={answer!r} and clip={clip!r} with beats='limit'; a limit speaks of the logged action and "
                     "has no weights. Leave out answer and clip"
                 )
-            limits = LoggedContexts.of_limits(log, ConfidenceEllipsoids(sums, assumptions), priority)
+            limits = LoggedContexts.of_limits(
+                log, ConfidenceEllipsoids(start.sums, start.assumptions), priority
+            )
             return cls(limits, None, None, beats)
         plus = pi_plus(log, clip)
         by_id = None if log.context_ids is None else LoggedContexts.of(log.context_ids, log, plus, priority)
@@ -164,64 +164,26 @@ class LogBeats:
         return {} if self.beats == "sample" else {"beats": self.beats}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        saved = {}
+        saved: dict[str, np.ndarray] = {}
         for kind, memory in (("context", self.by_context), ("id", self.by_id)):
             if memory is not None:
-                for name in ("keys", "thresholds", "answers", "groups"):
-                    saved[f"{kind}_{name}"] = getattr(memory, name)
-        if self.policy is not None:
-            saved |= dict(zip(("policy_offsets", "policy_actions", "policy_mass"), self.policy, strict=True))
-        return saved
-
-    def check(self, n_actions: int, n_features: int) -> None:
-        """Reject tables that do not fit the learner or each other."""
-        for memory in filter(None, (self.by_context, self.by_id)):
-            m, columns = len(memory.keys), (n_features,) if memory is self.by_context else ()
-            if memory.keys.shape != (m, *columns) or memory.index.repeats:
-                raise ValueError(
-                    f"contexts of shape {memory.keys.shape} in the log's memory, or repeated ones"
-                )
-            kinds = memory.thresholds.dtype.kind, memory.keys.dtype.kind
-            if kinds[0] != "f" or (columns and kinds[1] != "f") or kinds[1] not in "fiubU":
-                raise ValueError("contexts or thresholds of the log's memory are not numbers")
-            if memory.thresholds.shape != (m,) or np.isnan(memory.thresholds).any():
-                raise ValueError("thresholds that do not fit the log's contexts")
-            groups = len(self.policy[0]) - 1 if self.policy else 2**62
-            _indices("answers", memory.answers, m, n_actions)
-            _indices("groups", memory.groups, m, groups)
-        if self.policy is not None:
-            offsets, actions, mass = self.policy
-            _indices("offsets", offsets, len(offsets), len(actions) + 1)
-            _indices("actions", actions, len(actions), n_actions)
-            if (
-                (np.diff(offsets) < 0).any()
-                or mass.shape != actions.shape
-                or mass.dtype.kind != "f"
-                or not (mass >= 0).all()
-            ):
-                raise ValueError("the log's policy is not a table of masses")
+                saved |= {f"{kind}_{name}": getattr(memory, name) for name in TABLE}
+        return saved | dict(zip(POLICY, self.policy or (), strict=False))
 
     @classmethod
     def from_saved(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> "LogBeats":
-
-        def memory(kind: str) -> LoggedContexts:
-            return LoggedContexts(
-                *(arrays[f"{kind}_{name}"] for name in ("keys", "thresholds", "answers", "groups"))
-            )
-
-        drawn = "policy_offsets" in arrays
-        policy = (
-            (arrays["policy_offsets"], arrays["policy_actions"], arrays["policy_mass"]) if drawn else None
+        by_context, by_id = (
+            LoggedContexts(*(arrays[f"{kind}_{name}"] for name in TABLE))
+            if f"{kind}_keys" in arrays
+            else None
+            for kind in ("context", "id")
         )
         beats = header.get("beats", "sample")
-        if beats not in BEATS:
-            raise ValueError(f"the log beats by {beats!r}")
-        return cls(memory("context"), memory("id") if "id_keys" in arrays else None, policy, beats)
-
-
-def _indices(name: str, values: np.ndarray, count: int, limit: int) -> None:
-    if values.dtype.kind != "i" or values.shape != (count,) or not ((values >= 0) & (values < limit)).all():
-        raise ValueError(f"{name} of the log's memory are not {count} indices below {limit}")
+        if beats not in BEATS or by_context is None:
+            raise ValueError(f"the log beats by {beats!r}, or it has no contexts")
+        offsets, actions, mass = (arrays.get(name) for name in POLICY)
+        policy = None if offsets is None or actions is None or mass is None else (offsets, actions, mass)
+        return cls(by_context, by_id, policy, beats)
 
 
 def spread_unlogged(log: Log, plus: PiPlus) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

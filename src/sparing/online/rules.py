@@ -131,6 +131,7 @@ class EconomicalRule(BuiltInRule):
     horizon: int | None
     discount: float | None
     calls: int | None
+    tolerance: ClassVar[float] = 0.0  # of spot checks
     name: ClassVar[str] = "not-worth-it"
     code: ClassVar[int] = choice.NOT_WORTH
 
@@ -177,26 +178,21 @@ def compile_rules(rules: Sequence[Any], explore: str, optimism: float, spot_chec
             "that fits. Write a rule of your own (docs/adding-an-algorithm.md)"
         )
     first, second = (*(rule.code for rule in built_in), choice.EXPLORE, choice.EXPLORE)[:2]
-    tolerance = next((rule.tolerance for rule in built_in if hasattr(rule, "tolerance")), -np.inf)
-    limit = next((1 - rule.confidence for rule in built_in if hasattr(rule, "confidence")), 0.0)
-    covariance_factor = math.sqrt(2) if any(getattr(rule, "strict", False) for rule in built_in) else 1.0
-    price = next((rule.call_cost for rule in built_in if isinstance(rule, EconomicalRule)), 0.0)
-    discount_per_round = float(
-        any(isinstance(rule, EconomicalRule) and rule.discount is None for rule in built_in)
-    )
-    tolerance = 0.0 if first == choice.NOT_WORTH else tolerance  # of spot checks
-    explorer = EXPLORERS[explore]
+
+    def setting(name: str, default: Any) -> Any:
+        return next((getattr(rule, name) for rule in built_in if hasattr(rule, name)), default)
+
     return choice.RulePlan(
         first,
         second,
-        explorer,
+        EXPLORERS[explore],
         optimism,
-        tolerance,
-        limit,
-        spot_check,
-        covariance_factor,
-        price,
-        discount_per_round,
+        tolerance=setting("tolerance", -np.inf),
+        limit=1 - setting("confidence", 1.0),
+        spot_check=spot_check,
+        covariance_factor=math.sqrt(2) if setting("strict", False) else 1.0,
+        price=setting("call_cost", 0.0),
+        discount_per_round=float(setting("discount", 1.0) is None),
     )
 
 

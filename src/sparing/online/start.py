@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ParamSpec, TypedDict
+from typing import Any, ParamSpec, TypedDict
 
 import numpy as np
 
@@ -16,9 +16,10 @@ from sparing.log.labels import action_names
 from sparing.log.rows import AnyLog, Rows
 from sparing.log.sketches import sample_contexts
 from sparing.model.confidence import Assumptions
-from sparing.model.linearity import with_kernel
+from sparing.model.linearity import sample, with_kernel
 from sparing.model.prior import (
     BETWEEN,
+    FeatureBlocks,
     Prior,
     blocks_of,
     evidence_prior,
@@ -32,11 +33,8 @@ from sparing.online.engine import choice, runs
 from sparing.online.engine.random_stream import tie_order_and_key
 from sparing.online.engine.updates import CONDITION
 from sparing.online.learner import Learner
-from sparing.online.rules import EconomicalRule, SkipRule, compile_rules
+from sparing.online.rules import EconomicalRule, SkipRule
 from sparing.validation import check_known, check_reward_range, fraction, integer, number, reward_range
-
-if TYPE_CHECKING:
-    from sparing.online.learner import Learner
 
 P = ParamSpec("P")
 
@@ -78,9 +76,7 @@ class SummaryWithFit(LogSummary):
     @classmethod
     def of(cls, log: AnyLog) -> "SummaryWithFit":
         """Scan a log once for its sums, and once for a sample of its rows."""
-        found = LogSummary.of(log)
-        parts = {name: getattr(found, name) for name in LogSummary.__dataclass_fields__}
-        return cls(**parts, fit=_sampled(log))
+        return cls(**vars(LogSummary.of(log)), fit=sample(log))
 
 
 @dataclass(frozen=True)
@@ -175,7 +171,8 @@ def resolve_start(
         names = log.action_names
         sums = log.statistics if isinstance(log, LogSummary) else Statistics.of(log)
         about = {"encoder": log.encoder, "item_encoder": log.items.encoder if log.items else None}
-        about["fit"] = _rows_of(log) or ""
+        rows = sample(log) if isinstance(log, Log) and log.n_rows else getattr(log, "fit", None)
+        about["fit"] = rows or ""
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
@@ -196,18 +193,6 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     if n_actions is None or n_actions < 1:
         raise SettingError(f"n_actions={n_actions}; give a log, actions=[...] or the number of actions")
     return tuple(range(n_actions))
-
-
-def _rows_of(log: Log | LogSummary) -> Log | None:
-    if isinstance(log, Log):
-        return _sampled(log) if log.n_rows else None
-    return log.fit if isinstance(log, SummaryWithFit) else None
-
-
-def _sampled(log: AnyLog) -> Log:
-    from sparing.model.linearity import sample
-
-    return sample(log)
 
 
 ItemFeatures = Mapping[Hashable, Sequence[float]] | np.ndarray
@@ -233,26 +218,24 @@ def fit_prior(
     mean: Any = None,
 ) -> Prior:
     """The prior estimated from a log, with the blocks of its encoder if it has one."""
-    names = _block_names(log)
     z, standard = (None, None) if items is None else standardised(features_of(items, log))
     return evidence_prior(
-        sums, blocks=blocks_of(sums, names), items=z, standard=standard, noise=noise, scale=scale, mean=mean
+        sums, blocks=_blocks(log, sums), items=z, standard=standard, noise=noise, scale=scale, mean=mean
     )
 
 
 def fit_prior_scale(log: Log | LogSummary, sums: Statistics, ridge: float, **given: Any) -> Prior:
     """The prior of a posterior: by evidence, except for raw features without a constant, whose level it cannot separate."""
     own = given["items"] is not None or given["scale"] is not None or given["mean"] is not None
-    found = None if own else spread_between_actions(sums, blocks_of(sums, _block_names(log)), ridge)
+    found = None if own else spread_between_actions(sums, _blocks(log, sums), ridge)
     if found is None:
         return fit_prior(log, sums, **given)
     prior = fit_prior(log, sums, **{**given, "scale": found[0], "mean": found[1]})
     return replace(prior, given=(*prior.given, BETWEEN))
 
 
-def _block_names(log: Log | LogSummary) -> tuple[str, ...] | None:
-    # None for raw numbers.
-    return None if log.encoder.is_raw else log.encoder.blocks
+def _blocks(log: Log | LogSummary, sums: Statistics) -> FeatureBlocks:
+    return blocks_of(sums, None if log.encoder.is_raw else log.encoder.blocks)
 
 
 def resolve_items(log: Any, items: ItemFeatures | None) -> ItemFeatures | None:
@@ -290,7 +273,7 @@ def resolve_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> fl
                 "without logged rows there is no deviation to take a tolerance from; pass tolerance=..."
             )
         return float(tolerance)
-    deviation = reward_deviation(sums, blocks_of(sums, _block_names(log)))
+    deviation = reward_deviation(sums, _blocks(log, sums))
     if tolerance is None:
         return TOLERATED * deviation
     if tolerance > deviation / 2 > 0:
@@ -434,16 +417,15 @@ def call_terms(
     return EconomicalRule(cost, length, None, calls)
 
 
-def reprice(learner: "Learner", cost: float) -> None:
+def reprice(learner: Learner, cost: float) -> None:
     """Set the cost of a call."""
     (rule,) = learner.rules
     assert isinstance(rule, EconomicalRule)
     learner.rules = (replace(rule, call_cost=cost),)
-    learner.plan = compile_rules(learner.rules, learner.explore, learner.optimism, learner.spot_check)
     learner.set_actions(learner.action_names)
 
 
-def price_for(learner: "Learner", calls: int) -> float:
+def price_for(learner: Learner, calls: int) -> float:
     """The smallest cost at which simulated problems from a learner's posterior need at most `calls` on average."""
     dear = highest_useful_price(learner)
     if not calls or not dear > 0:
@@ -457,7 +439,7 @@ def price_for(learner: "Learner", calls: int) -> float:
     return high
 
 
-def highest_useful_price(learner: "Learner") -> float:
+def highest_useful_price(learner: Learner) -> float:
     """A cost at which no call can pay, whatever its reward: at least H·max_a mean_j ψ(g_j, s_j)."""
     sets, (rule,) = learner.sets, learner.rules
     assert isinstance(rule, EconomicalRule)
@@ -468,7 +450,7 @@ def highest_useful_price(learner: "Learner") -> float:
     return max(rule.rounds_left(learner.rounds), 0.0) * float(gains.max()) if len(theta) > 1 else 0.0
 
 
-def budget_lasts(learner: "Learner", cost: float, calls: int) -> bool:
+def budget_lasts(learner: Learner, cost: float, calls: int) -> bool:
     """Whether a learner makes at most `calls` calls at this cost, on average over problems drawn from its posterior."""
     left = WORLDS * calls
     for world in range(WORLDS):
@@ -478,7 +460,7 @@ def budget_lasts(learner: "Learner", cost: float, calls: int) -> bool:
     return True
 
 
-def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
+def _calls(learner: Learner, cost: float, most: int, world: int) -> int:
     """Calls in one simulated problem, up to `most`: θ_a ~ N(θ̂_a, σ²V_a⁻¹), contexts from the sample."""
     trial = learner.copy()
     trial.rules = (replace(trial.rules[0], calls=None),)  # type: ignore[type-var]
@@ -501,7 +483,7 @@ def _calls(learner: "Learner", cost: float, most: int, world: int) -> int:
     return min(made, most)
 
 
-def _play(learner: "Learner", x: np.ndarray, means: np.ndarray, draws: np.ndarray) -> int:
+def _play(learner: Learner, x: np.ndarray, means: np.ndarray, draws: np.ndarray) -> int:
     """Calls in rounds with contexts x (n, d), mean rewards (n, K) and noise (n,)."""
     n, start, called = len(x), 0, 0
     actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)

@@ -14,11 +14,11 @@ from sparing.online.engine.random_stream import WHO, uniform
 from sparing.online.engine.search import (
     ABOVE,
     NOBODY,
-    SHARED_SLOT,
     SMALL,
     BoundsFlag,
     beats,
     best_mean,
+    count_shared_prior,
     highest_mean,
     mean_and_spread,
     scan_bounds,
@@ -28,7 +28,7 @@ from sparing.online.engine.search import (
     top_two,
 )
 from sparing.online.engine.state import SetsStruct
-from sparing.online.engine.updates import CONDITION, bound_after
+from sparing.online.engine.updates import CONDITION, SHARED_SLOT, bound_after
 from sparing.online.engine.value_of_information import sync_cache, worth
 
 CLOSE = 1e-9
@@ -54,20 +54,14 @@ def difference_sd(covariance_factor: float, spread: float, other: float) -> floa
 
 @compiled
 def beaten_probability_below(
-    t: SetsStruct,
-    x: np.ndarray,
-    norm: float,
-    eligible: np.ndarray,
-    leader: int,
-    tolerance: float,
-    limit: float,
+    t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray, leader: int
 ) -> bool:
     """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; x must have been scanned.
 
     The shared bound on s_b covers rivals that hardly count. The others are computed until the sum is certainly above
     or below the limit. A sum that rounding could decide is recomputed over all actions in order.
     """
-    d, covariance_factor = len(x), t.covariance_factor
+    d, covariance_factor, tolerance, limit = len(x), t.covariance_factor, t.tolerance, t.limit
     mean, spread = mean_and_spread(t, t.slot[leader], x)
     # Φ(−z) ≤ exp(−z²/2)/2, so a probability beyond `far` deviations is below `beyond`.
     rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
@@ -95,7 +89,7 @@ def beaten_probability_below(
             return False
     if known + rest <= limit * (1.0 - CLOSE):
         return True
-    return plain_sum(t, x, eligible, leader, tolerance, mean, spread) <= limit
+    return plain_sum(t, x, eligible, leader) <= limit
 
 
 @compiled
@@ -115,14 +109,7 @@ def shared_prior_probability(
     t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
 ) -> float:
     """The part of the sum that comes from rivals that share the prior."""
-    if len(eligible) == 0:
-        rivals = len(t.slot) - t.touched[t.which]
-    else:
-        rivals = 0
-        for action in range(len(t.slot)):
-            rivals += t.slot[action] == 0 and eligible[action]
-    if t.slot[leader] == 0:
-        rivals -= 1
+    rivals = count_shared_prior(t, eligible) - (t.slot[leader] == 0)
     if rivals <= 0:
         return 0.0
     mean, deviation = mean_and_spread(t, SHARED_SLOT, x)
@@ -130,17 +117,10 @@ def shared_prior_probability(
 
 
 @compiled
-def plain_sum(
-    t: SetsStruct,
-    x: np.ndarray,
-    eligible: np.ndarray,
-    leader: int,
-    tolerance: float,
-    mean: float,
-    spread: float,
-) -> float:
+def plain_sum(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int) -> float:
     """The sum over all rivals in order, computed from their sets."""
-    total, covariance_factor = 0.0, t.covariance_factor
+    total, covariance_factor, tolerance = 0.0, t.covariance_factor, t.tolerance
+    mean, spread = mean_and_spread(t, t.slot[leader], x)
     shared_mean, shared_spread = mean_and_spread(t, SHARED_SLOT, x)
     for action in range(len(t.slot)):
         if action == leader or (len(eligible) and not eligible[action]):
@@ -212,36 +192,28 @@ def rivals(
     means: np.ndarray,
     spreads: np.ndarray,
     bounds: BoundsFlag,
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int]:
     """Write the rivals with own sets whose mean + reach·width is not below the action's mean − reach·width.
 
-    Returns the number of rivals written, the number of all rivals, how many of these share the prior, and which of the latter
-    wins ties (−1 if there is none).
+    Returns how many they are, how many further rivals share the prior, and which of the latter wins ties (−1 if there is
+    none).
     """
     scan_bounds(t, x, reach, eligible, bounds)
     slots, mine = t.slot, t.action
     mean, spread = mean_and_spread(t, slots[action], x)
-    low, found, touched = mean - reach * spread, 0, 0
+    low, found = mean - reach * spread, 0
     for slot in range(1, t.used):
-        if mine[slot] == action or t.upper[slot] == -math.inf:
-            continue
-        touched += 1
-        if t.upper[slot] < low:
+        if mine[slot] == action or t.upper[slot] == -math.inf or t.upper[slot] < low:
             continue
         rival_mean, rival_spread = mean_and_spread(t, slot, x)
         if rival_mean + reach * rival_spread >= low:
             who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
             found += 1
-    n_shared = len(slots) - t.touched[t.which]
-    if len(eligible):
-        n_shared = 0
-        for a in range(len(slots)):
-            n_shared += slots[a] == 0 and eligible[a]
-    n_shared -= slots[action] == 0
+    n_shared = count_shared_prior(t, eligible) - (slots[action] == 0)
     order, place = t.order, shared_prior_actions(t, eligible, NOBODY)
     if place < len(order) and order[place] == action:
         place = shared_prior_actions(t, eligible, place)
-    return found, touched + n_shared, n_shared, order[place] if place < len(order) else -1
+    return found, n_shared, order[place] if place < len(order) else -1
 
 
 EXPLORE, SUPPORTED, LOG_BEATS, CERTIFIED, CONFIDENT, SPOT_CHECK, PENDING, UNSURE, NOT_WORTH, SPENT = range(10)
@@ -396,7 +368,7 @@ def choose_confident(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     if bounds is None:
         certain = all_beaten_probabilities(t, eligible, best, t.tolerance) <= t.limit
     else:
-        certain = beaten_probability_below(t, x, norm, eligible, best, t.tolerance, t.limit)
+        certain = beaten_probability_below(t, x, norm, eligible, best)
     if certain:
         mean, spread = mean_and_spread(t, t.slot[best], x)
         return best, CONFIDENT, mean, spread
@@ -486,7 +458,7 @@ def random_other_action(
     norm, tolerance = scan_bounds(t, x, 1.0, eligible, bounds), t.tolerance
     best, _ = best_mean(t, x, norm, eligible)
     mean, spread = mean_and_spread(t, t.slot[best], x)
-    left = 1.0 - plain_sum(t, x, eligible, best, tolerance, mean, spread)
+    left = 1.0 - plain_sum(t, x, eligible, best)
     total, last = 0.0, -1
     odds = np.zeros(len(t.slot))
     for action in range(len(odds)):

@@ -71,16 +71,6 @@ def add_both(packed: np.ndarray, x: np.ndarray, other: np.ndarray, y: np.ndarray
 
 
 @compiled
-def unpack(packed: np.ndarray, square: np.ndarray) -> None:
-    """Write the upper triangle into a (d, d) matrix."""
-    d, k = len(square), 0
-    for i in range(d):
-        for j in range(i, d):
-            square[i, j] = packed[k]
-            k += 1
-
-
-@compiled
 def cholesky(square: np.ndarray) -> bool:
     """Overwrite the upper triangle of A with U, A = UᵀU; False where A is not positive definite."""
     d = len(square)
@@ -104,8 +94,11 @@ def invert(packed: np.ndarray, inverse: np.ndarray, square: np.ndarray, unit: fl
 
     A = UᵀU; W = U⁻ᵀ is built row by row in the lower triangle, and A⁻¹ = WᵀW.
     """
-    d = len(square)
-    unpack(packed, square)
+    d, k = len(square), 0
+    for i in range(d):
+        for j in range(i, d):
+            square[i, j] = packed[k]
+            k += 1
     if not cholesky(square):
         return math.nan
     log_det = 0.0

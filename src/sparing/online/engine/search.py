@@ -9,7 +9,7 @@ from sparing.native.compile import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import cholesky, invert, outer, rough_dot, times
 from sparing.online.engine.state import SetsStruct
-from sparing.online.engine.updates import set_radius
+from sparing.online.engine.updates import SHARED_SLOT, set_radius
 
 ROUNDING = 1.02 * 2.0**-24
 """Half a unit in the last place of single precision, with a margin for second-order terms."""
@@ -21,8 +21,7 @@ SMALL = 1e-100
 """Contexts shorter than this are not bounded: their squares underflow."""
 
 NOBODY: Any = np.int64(-1)
-SHARED_SLOT: Any = np.int64(0)
-"""No action, and the slot that all actions without rows share."""
+"""No action."""
 
 ABOVE = 1.0 + 1e-9
 """Covers the rounding of a few operations in double precision."""
@@ -173,6 +172,17 @@ def shared_prior_actions(t: SetsStruct, eligible: np.ndarray, after: int) -> int
             return place
         place += 1
     return place
+
+
+@compiled
+def count_shared_prior(t: SetsStruct, eligible: np.ndarray) -> int:
+    """Number of eligible actions that share slot 0."""
+    if len(eligible) == 0:
+        return len(t.slot) - t.touched[t.which]
+    many = 0
+    for action in range(len(t.slot)):
+        many += t.slot[action] == 0 and eligible[action]
+    return many
 
 
 @compiled
@@ -366,8 +376,6 @@ def fit_metric_bound(t: SetsStruct, slot: int) -> None:
 @compiled
 def choose_metric(t: SetsStruct) -> None:
     """M⁻¹ = the mean of V over the learnt slots; then bound each slot by it."""
-    if len(t.bounds32) == 0:
-        return
     d = t.theta.shape[1]
     for i in range(len(t.metric_inverse)):
         t.metric_inverse[i] = t.gram[0, i]
@@ -409,8 +417,6 @@ def renew_bounds(t: SetsStruct, slot: int) -> None:
 @compiled
 def refresh_bounds(t: SetsStruct, slot: int) -> None:
     """Update the bounds of a slot after a change, and the shared metric if it has aged."""
-    if len(t.bounds32) == 0:
-        return
     seen = t.logged[slot] + t.live[slot]
     if t.fresh[slot] >= max(t.theta.shape[1] // 4 + 1, 0.15 * seen):
         fit_metric_bound(t, slot)

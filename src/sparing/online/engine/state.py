@@ -19,10 +19,7 @@ SETS: Fields = {
     "inverse": (DOUBLE, "CP"),  # V⁻¹, packed: P = d·(d+1)/2, padded with zeros to a multiple of eight
     "gram": (DOUBLE, "CP"),  # V
     "log_det": (DOUBLE, "C"),  # log(det V/λ^d)
-    "rounding_growth": (
-        DOUBLE,
-        "C",
-    ),  # factor by which the diagonal of V⁻¹ fell since V⁻¹ was last recomputed
+    "rounding_growth": (DOUBLE, "C"),  # factor by which the diagonal of V⁻¹ fell since it was recomputed
     "radius": (DOUBLE, "C"),  # ρ, if each action has its own
     "metric_factor": (DOUBLE, "C"),  # sqrt(c) with V⁻¹ ⪯ c·M
     "bounds32": (SINGLE, "BE"),  # θ̂, ‖θ̂‖, ρ·sqrt(c) and the added half-width, rounded up; E = d + 3
@@ -142,20 +139,10 @@ class SetsStruct(Struct, fields={**SETS, **SCRATCH, **LOOKAHEAD, "slot": (WHOLE,
 
 
 class NoiseMonitor(NamedTuple):
-    """Check of the noise of live rewards against the noise that the learner assumed.
+    """Check of the noise of live rewards against the σ that the learner assumed at the start, `noise`.
 
-    Attributes
-    ----------
-    noise : float
-        σ at the start.
-    misfit : float
-        Misspecification allowance, part of the predictive deviation s.
-    calls : int
-        Number of live rewards.
-    total : float
-        Sum of the standardised squared residuals (r − m)²/(σ² + s²).
-    prior_noise : float
-        σ as it is now.
+    `total` sums the standardised squared residuals (r − m)²/(σ² + s²) of `calls` live rewards; `misfit` is part of s, and
+    `prior_noise` is σ as it is now.
     """
 
     noise: float
@@ -179,8 +166,7 @@ class ThreadScratch(threading.local):
     """The two views of some sets, `observed` and `pending`, with scratch buffers that only one thread uses."""
 
     def __init__(self, sets: StructArrays) -> None:
-        lengths = sizes(*sets.theta.shape)
-        lengths |= {"m": len(sets.context_sample), "W": lengths["C"] if len(sets.context_sample) else 0}
+        lengths = {**sets.sizes, "W": sets.sizes["C"] if sets.sizes["m"] else 0}
         self.work = StructArrays(SCRATCH, lengths)
         places = {**sets.places(), **self.work.places(), "slot": sets.observed_slot}
         self.observed = SetsStruct({**places, **empty_lookahead(lengths)})
@@ -197,37 +183,28 @@ def empty_lookahead(lengths: dict[str, int]) -> dict[str, np.ndarray]:
     return cache.places()
 
 
-def sizes(slots: int, d: int, **more: int) -> dict[str, int]:
-    """The length of each letter in the shapes."""
-    return {"C": slots, "d": d, "E": d + 3, "P": packed_size(d), **more}
-
-
 def packed_size(d: int) -> int:
     """Length of a packed matrix, padded to a multiple of eight."""
     return -(-d * (d + 1) // 2 // 8) * 8
 
 
 def allocate(
-    n_actions: int,
-    slots: int,
-    d: int,
-    *,
-    bounded: bool,
-    inverse32: bool,
-    retired: bool = False,
-    contexts: int = 0,
+    n_actions: int, slots: int, d: int, *, bounded: bool, inverse32: bool, contexts: int
 ) -> StructArrays:
     """Zeroed sets; the single-precision arrays have length 0 unless `bounded` and `inverse32`."""
-    rough = {"B": slots if bounded else 0, "Q": slots if inverse32 else 0, "R": n_actions if retired else 0}
-    return StructArrays(SETS, sizes(slots, d, K=n_actions, m=contexts, **rough))
+    sizes = {"K": n_actions, "C": slots, "d": d, "E": d + 3, "P": packed_size(d), "m": contexts}
+    sizes |= {"B": slots if bounded else 0, "Q": slots if inverse32 else 0, "R": 0}
+    return StructArrays(SETS, sizes)
 
 
 def grown(sets: StructArrays, *, slots: int = 0, actions: int = 0, retired: bool = False) -> StructArrays:
     """A copy with room for more slots and actions, or with a mask of active actions."""
-    (capacity, d), k = sets.theta.shape, len(sets.observed_slot) + actions
-    flags = {"bounded": len(sets.bounds32) > 0, "inverse32": len(sets.inverse32) > 0}
-    masked, contexts = retired or len(sets.active) > 0, len(sets.context_sample)
-    larger = allocate(k, capacity + slots, d, **flags, retired=masked, contexts=contexts)
+    sizes = {
+        letter: size + slots if letter in "CBQ" and size else size for letter, size in sets.sizes.items()
+    }
+    sizes["K"] += actions
+    sizes["R"] = sizes["K"] if retired or sizes["R"] else 0
+    larger = StructArrays(SETS, sizes)
     larger.active[:] = True
     larger.take(sets)
     return larger

@@ -239,7 +239,8 @@ REFUSED, FULL = -1, -2
 MAX_SAFE_PREDICTION = 1e6
 """Largest ratio of a prediction to the rewards seen for b to keep its digits when the prediction is removed."""
 
-SHARED_SLOT: Any = np.int64(0)  # a plain 0 would be a type of its own, and compile everything again
+SHARED_SLOT: Any = np.int64(0)
+"""The slot of all actions without rows; a plain 0 would be a type of its own, and compile everything again."""
 
 
 @compiled

@@ -7,7 +7,7 @@ import numpy as np
 from sparing.native.compile import compiled
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import times
-from sparing.online.engine.search import ABOVE
+from sparing.online.engine.search import ABOVE, count_shared_prior
 from sparing.online.engine.state import SetsStruct
 
 SMALLEST = 1e-300
@@ -23,7 +23,7 @@ ROUGHLY = 1.0 + 1e-6
 @compiled
 def sync_cache(t: SetsStruct) -> None:
     """Update the lookahead cache: means at every x_j, the best two of them, and all bounds."""
-    fresh, n_shared = t.known < 0, min(shared_prior_actions(t), 2)
+    fresh, n_shared = t.known < 0, min(count_shared_prior(t, t.active), 2)
     anew = fresh or n_shared != t.shared_ranked or t.changed[0] > t.known
     rescaled = rescale(t)
     for j in range(len(t.best)):
@@ -55,17 +55,6 @@ def rescale(t: SetsStruct) -> bool:
         return False
     t.unit = t.common if t.common == t.sigma or t.sigma == 0.0 else SIGMA_MARGIN * t.common
     return True
-
-
-@compiled
-def shared_prior_actions(t: SetsStruct) -> int:
-    """Number of active actions that share slot 0."""
-    if len(t.active) == 0:
-        return len(t.slot) - t.touched[t.which]
-    many = 0
-    for action in range(len(t.slot)):
-        many += t.slot[action] == 0 and t.active[action]
-    return many
 
 
 @compiled
