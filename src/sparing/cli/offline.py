@@ -18,6 +18,14 @@ MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 
 
 @options.reads_log(
+    policy=("", "Target: uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
+    as_json=options.JSON,
+    html=(Path, "Write a self-contained page to this file."),
+    fail_on=(
+        list[str],
+        "Exit with code 3 if METRIC OP NUMBER holds or is unknown; may be repeated.",
+    ),
+    reward_range=options.REWARD_RANGE,
     error=(0.1, "ε: largest certified error of a supported action's mean."),
     rare=(0.01, "Propensities below this count as rare."),
     confidence=(0.95, "Confidence of the limits of an estimated support."),
@@ -30,17 +38,12 @@ MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 )
 def audit(
     log: options.GivenLog,
-    policy: Annotated[
-        str,
-        typer.Option(help="Target: uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
-    ] = "",
-    as_json: options.AsJson = False,
-    html: Annotated[Path | None, typer.Option(help="Write a self-contained page to this file.")] = None,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(help="Exit with code 3 if METRIC OP NUMBER holds or is unknown; may be repeated."),
-    ] = None,
-    reward_range: options.RewardRange = "",
+    *,
+    policy: str,
+    as_json: bool,
+    html: Path | None,
+    fail_on: list[str] | None,
+    reward_range: str,
     **settings: Any,
 ) -> None:
     """Report what a log does not cover, and what that may be worth.
@@ -92,27 +95,30 @@ def _print_audit(found: "Audit") -> None:
         terminal.print_text(f"\nAssumed: {found.assumptions}.")
 
 
-@options.reads_log(estimates=True)
+@options.reads_log(
+    estimates=True,
+    method=(
+        "greedy",
+        "auto (tries several), greedy, pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
+        "extrapolation, poem, norm-poem or caipwl.",
+    ),
+    out=(Path("policy.sparing"), "Where to save the policy."),
+    holdout=(0.3, "Share of contexts held out to evaluate the policy; 0: learn from all."),
+    reward_range=options.REWARD_RANGE,
+    option=(list[str], "A setting of the method, as NAME=VALUE; may be repeated."),
+    seed=(0, "Seed of folds, held-out contexts and random starts."),
+    as_json=options.JSON,
+)
 def learn(
     log: options.GivenLog,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="auto (tries several), greedy, pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
-            "extrapolation, poem, norm-poem or caipwl."
-        ),
-    ] = "greedy",
-    out: Annotated[Path, typer.Option(help="Where to save the policy.")] = Path("policy.sparing"),
-    holdout: Annotated[
-        float,
-        typer.Option(help="Share of contexts held out to evaluate the policy; 0: learn from all."),
-    ] = 0.3,
-    reward_range: options.RewardRange = "",
-    option: Annotated[
-        list[str] | None, typer.Option(help="A setting of the method, as NAME=VALUE; may be repeated.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of folds, held-out contexts and random starts.")] = 0,
-    as_json: options.AsJson = False,
+    *,
+    method: str,
+    out: Path,
+    holdout: float,
+    reward_range: str,
+    option: list[str] | None,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Learn a policy from a log alone, and save it.
 
@@ -191,6 +197,16 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
 
 @options.reads_log(
     estimates=True,
+    policy=(options.REQUIRED, "uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
+    methods=("", "Estimators, separated by commas; default: all that the log allows."),
+    reward_range=options.REWARD_RANGE,
+    fail_above=(
+        float,
+        "Exit with code 3 if more of the policy's mass is unsupported.",
+        {"min": 0, "max": 1},
+    ),
+    as_json=options.JSON,
+    taught=("", "", {"hidden": True}),
     interval=("normal", "normal, bootstrap, block-bootstrap or bernstein."),
     confidence=(0.95, "Confidence of the intervals."),
     band=("range", "Bounds on the value of unsupported actions: range, or model."),
@@ -199,19 +215,13 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
 )
 def evaluate(
     log: options.GivenLog,
-    policy: Annotated[
-        str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
-    ],
-    methods: Annotated[
-        str, typer.Option(help="Estimators, separated by commas; default: all that the log allows.")
-    ] = "",
-    reward_range: options.RewardRange = "",
-    fail_above: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Exit with code 3 if more of the policy's mass is unsupported."),
-    ] = None,
-    as_json: options.AsJson = False,
-    taught: Annotated[str, typer.Option(hidden=True)] = "",
+    *,
+    policy: str,
+    methods: str,
+    reward_range: str,
+    fail_above: float | None,
+    as_json: bool,
+    taught: str,
     **settings: Any,
 ) -> None:
     """Estimate from a log what a policy would have earned.
@@ -270,6 +280,16 @@ def _within(found: "Evaluation", bound: float) -> bool:
 
 
 @options.reads_log(
+    call_cost=(float, "Cost of a reward call, in units of the reward; default: try a few."),
+    horizon=(int, "Number of live rounds; default: the number of rows of the log."),
+    budget=(int, "Largest number of reward calls; default: no limit."),
+    tolerances=(
+        "",
+        "Largest losses of a skipped round, separated by commas; default: 0.05, 0.2 and 0.5 of the noise.",
+    ),
+    learners=("", "Learners to compare, separated by commas; default: economical,confident,certified."),
+    out=(Path, "Folder for plan.png and plan.html; default: none."),
+    as_json=options.JSON,
     regret=(float, "Find the cheapest option with at most this regret."),
     worlds=(40, "Number of worlds to simulate, drawn from the log's posterior."),
     confidence=(0.9, "Confidence of the prediction intervals."),
@@ -281,34 +301,7 @@ def _within(found: "Evaluation", bound: float) -> bool:
     workers=(0, "Threads; 0: one per core."),
 )
 def plan(
-    log: options.GivenLog,
-    call_cost: Annotated[
-        float | None, typer.Option(help="Cost of a reward call, in units of the reward; default: try a few.")
-    ] = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option(help="Number of live rounds; default: the number of rows of the log."),
-    ] = None,
-    budget: Annotated[
-        int | None, typer.Option(help="Largest number of reward calls; default: no limit.")
-    ] = None,
-    tolerances: Annotated[
-        str,
-        typer.Option(
-            help="Largest losses of a skipped round, separated by commas; default: 0.05, 0.2 and 0.5 of the noise."
-        ),
-    ] = "",
-    learners: Annotated[
-        str,
-        typer.Option(
-            help="Learners to compare, separated by commas; default: economical,confident,certified."
-        ),
-    ] = "",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for plan.png and plan.html; default: none.")
-    ] = None,
-    as_json: options.AsJson = False,
-    **settings: Any,
+    log: options.GivenLog, *, tolerances: str, learners: str, out: Path | None, as_json: bool, **settings: Any
 ) -> None:
     """Predict how many reward calls are worth making live.
 
@@ -330,16 +323,15 @@ def plan(
     settings["workers"] = settings["workers"] or None
     rows = log.open()
     with options.progress_of("simulating worlds", rows) as progress:
-        said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
-        found = make_plan(rows, **said, **settings, progress=progress)
+        found = make_plan(rows, **settings, progress=progress)
     files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
     if as_json:
         terminal.print_json(found.to_dict())
     else:
         _print_plan(found)
-        if call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
+        if found.call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
             again = log.repeat_options(
-                "engine", "workers", "sample", call_cost=call_cost, horizon=found.horizon
+                "engine", "workers", "sample", call_cost=found.call_cost, horizon=found.horizon
             )
             named = options.options(name="live", log=log.source)
             terminal.print_next_step("go live", ["serve", "store", *named, *again[1:]])
@@ -356,25 +348,27 @@ def _print_plan(found: "Plan") -> None:
         terminal.print_text(text)
 
 
+@options.takes(
+    source_format=(
+        "",
+        "Read as: table, obp, open-bandit, vw, vw-adf, vw-json, dsjson, coba, river.",
+        {"flag": "--from"},
+    ),
+    target_format=("", "Write as: table, obp, vw, vw-adf, dsjson.", {"flag": "--to"}),
+    option=(
+        list[str],
+        "A setting of the reader, as NAME=VALUE: actions, context_id, position, … (docs/formats.md); may be repeated.",
+    ),
+    as_json=options.JSON,
+)
 def convert(
     source: Annotated[str, typer.Argument(help="The log to read; its format is detected from its content.")],
     target: Annotated[Path, typer.Argument(help="The file to write; its ending chooses the format.")],
-    source_format: Annotated[
-        str,
-        typer.Option(
-            "--from", help="Read as: table, obp, open-bandit, vw, vw-adf, vw-json, dsjson, coba, river."
-        ),
-    ] = "",
-    target_format: Annotated[
-        str, typer.Option("--to", help="Write as: table, obp, vw, vw-adf, dsjson.")
-    ] = "",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A setting of the reader, as NAME=VALUE: actions, context_id, position, … (docs/formats.md); may be repeated."
-        ),
-    ] = None,
-    as_json: options.AsJson = False,
+    *,
+    source_format: str,
+    target_format: str,
+    option: list[str] | None,
+    as_json: bool,
 ) -> None:
     """Convert a log from one format to another.
 
