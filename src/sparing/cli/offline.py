@@ -344,8 +344,7 @@ def _print_plan(found: "Plan") -> None:
 
     terminal.print_text(f"{found.sentence}\n")
     terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
-    for text in (*found.answers, "What this rests on:", *(f"- {text}" for text in found.assumptions)):
-        terminal.print_text(text)
+    terminal.print_text("\n".join(result.basis(found)))
 
 
 @options.takes(
