@@ -42,9 +42,9 @@ def _run_support_desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> 
     from sparing.demo import support_desk
     from sparing.demo import support_desk_page as page
 
-    def show(text: str) -> None:
+    def show(*texts: str) -> None:
         if not as_json:
-            terminal.print_text(text)
+            terminal.print_text(*texts)
 
     setting = support_desk.DeskSetting(**settings)
     table, log = support_desk.first_table(setting), out / "tickets.csv"
@@ -63,13 +63,8 @@ def _run_support_desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> 
         terminal.print_status(f"Log:    {log}\n{written}")
         return
     terminal.print_table(page.title(result), page.HEADER, page.rows(result))
-    for text in (
-        page.verdict(result),
-        page.method(result),
-        f"The truth: {support_desk.TRUTH_TEXT}",
-    ):
-        show(f"{page.filled(text)}\n")
-    show(f"Log:    {log}\n{written}\n\nNext:")
+    texts = page.verdict(result), page.method(result), f"The truth: {support_desk.TRUTH_TEXT}"
+    show(*(f"{page.filled(text)}\n" for text in texts), f"Log:    {log}\n{written}\n\nNext:")
     terminal.print_text("\n".join(f"  {command}" for command in after), whole=True)
 
 

@@ -178,8 +178,7 @@ def _print_shares(method: str, played: list[tuple[str, float]], notes: tuple[str
         which = "most played" if len(rows) == MAX_SHOWN else "that it plays,"
         shown = f"the {len(rows)} {which} of {len(played):,} actions"
     terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
-    for note in notes:
-        terminal.print_text(f"note: {note}")
+    terminal.print_text(*(f"note: {note}" for note in notes))
 
 
 def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
@@ -189,10 +188,9 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
     estimate: Estimate = found.estimates[0]
     terminal.print_text(
         f"Trained on {n_rows:,} rows, evaluated on the {found.rows:,} held out, where the log earned "
-        f"{found.logged_mean:.4g}:\n  {estimate}"
+        f"{found.logged_mean:.4g}:\n  {estimate}",
+        *(f"  note: {note}" for note in estimate.notes),
     )
-    for note in estimate.notes:
-        terminal.print_text(f"  note: {note}")
 
 
 @options.reads_log(
@@ -264,14 +262,9 @@ def _print_evaluation(found: "Evaluation", *, title: str) -> None:
     from sparing.evaluation.result import HEADER
 
     terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
-    terminal.print_text(str(found).splitlines()[0])
-    terminal.print_text("* effective number of rows, given the weights")
-    for line in found.unusable_lines:
-        terminal.print_text(line)
-    for note in found.notes:
-        terminal.print_text(f"note: {note}")
-    for warning in found.warnings:
-        terminal.print_text(warning)
+    notes = [f"note: {note}" for note in found.notes]
+    first, marks = str(found).splitlines()[0], "* effective number of rows, given the weights"
+    terminal.print_text(first, marks, *found.unusable_lines, *notes, *found.warnings)
 
 
 def _within(found: "Evaluation", bound: float) -> bool:
@@ -344,7 +337,7 @@ def _print_plan(found: "Plan") -> None:
 
     terminal.print_text(f"{found.sentence}\n")
     terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
-    terminal.print_text("\n".join(result.basis(found)))
+    terminal.print_text(*result.basis(found))
 
 
 @options.takes(
@@ -402,10 +395,7 @@ def convert(
         )
         return
     terminal.print_text(f"Log({repr(log).partition('(')[2]}")
-    for sentence in assumed:
-        terminal.print_text(f"assumed: {sentence}")
-    for sentence in lost:
-        terminal.print_text(f"not carried: {sentence}")
+    terminal.print_text(*(f"assumed: {each}" for each in assumed), *(f"not carried: {each}" for each in lost))
     terminal.print_text(f"Written: {target}", whole=True)
     if is_table(target) and target_format in ("", "table"):
         terminal.print_next_step("find what the log does not cover", ["audit", shlex.quote(str(target))])

@@ -260,8 +260,7 @@ def backup(
         f"Backup: {done.path} ({done.size:,} bytes, {done.files} states, up to event {done.last_seq:,})",
         whole=True,
     )
-    for note in done.notes:
-        terminal.print_text(f"note: {note}")
+    terminal.print_text(*(f"note: {note}" for note in done.notes))
 
 
 @options.takes(address=ADDRESS, as_json=options.JSON)
@@ -284,15 +283,13 @@ def verify(store: MadeStore, *, address: str, as_json: bool) -> None:
     if as_json:
         terminal.print_json([asdict(verdict) for verdict in verdicts])
     else:
-        for one in verdicts:
-            _print_verification(one)
-        if not verdicts:
-            terminal.print_text("The store has no experiments.")
+        lines = [line for one in verdicts for line in _verification_lines(one)]
+        terminal.print_text(*(lines or ["The store has no experiments."]))
     if any(verdict.faults for verdict in verdicts):
         raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
-def _print_verification(one: "VerificationResult") -> None:
+def _verification_lines(one: "VerificationResult") -> list[str]:
     apart = [
         f"{count:,} {what}"
         for count, what in (
@@ -302,14 +299,11 @@ def _print_verification(one: "VerificationResult") -> None:
         if count
     ]
     left = f" (not recomputed: {'; '.join(apart)})" if apart else ""
-    terminal.print_text(
+    first = (
         f"{one.experiment}: {one.events:,} events replayed, {one.recomputed:,} of {one.decisions:,} decisions recomputed{left}, "
         f"{one.snapshots} snapshots compared; state {one.seq} {one.digest}"
     )
-    for fault in one.faults:
-        terminal.print_text(f"  FAULT: {fault}")
-    if not one.faults:
-        terminal.print_text("  all as stored")
+    return [first, *([f"  FAULT: {fault}" for fault in one.faults] or ["  all as stored"])]
 
 
 @options.takes(as_json=(False, "Print JSON instead of a sentence.", {"flag": "--json"}))

@@ -157,10 +157,11 @@ def shown(value: object) -> str:
     return _escaped(str(value), lambda character: character.encode("unicode_escape").decode())
 
 
-def print_text(text: str, *, whole: bool = False) -> None:
+def print_text(*texts: str, whole: bool = False) -> None:
     """Print lines for people, wrapped to the terminal unless `whole`; never wrapped in a pipe."""
-    for line in map(shown, text.split("\n")):
-        print(line if whole else _wrapped(line))
+    for text in texts:
+        for line in map(shown, text.split("\n")):
+            print(line if whole else _wrapped(line))
 
 
 def print_status(text: str) -> None:
