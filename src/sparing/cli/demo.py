@@ -50,8 +50,7 @@ def _run_support_desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> 
     table, log = support_desk.first_table(setting), out / "tickets.csv"
     archive.folder(out)
     support_desk.write_table(table, log)
-    seen = page.aligned(list(table), page.sample(table), numbers=("months", support_desk.REWARD))
-    show(f"{page.filled(page.opening(setting))}\n\n{seen}\n")
+    show(f"{page.filled(page.opening(setting))}\n\n{page.sample_text(table)}\n")
     begun = support_desk.begin(setting, table)
     show("{}\n".format("\n  ".join(page.audit_text(begun))))
     with terminal.progress_bar("learning live") as progress:

@@ -23,6 +23,7 @@ from sparing.demo.support_desk import (
     LearnerOutcome,
 )
 from sparing.report import figures, html
+from sparing.report.text import aligned
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,6 +56,11 @@ def sample(table: Mapping[str, list[Any]]) -> list[list[str]]:
     """Return rows from all over the log as text cells."""
     listed = list(zip(*table.values(), strict=True))
     return [[_cell(value) for value in row] for row in listed[:: max(1, len(listed) // SHOWN)][:SHOWN]]
+
+
+def sample_text(table: Mapping[str, list[Any]]) -> str:
+    names = [place for place, name in enumerate(table) if name not in ("months", support_desk.REWARD)]
+    return textwrap.indent("\n".join(aligned([list(table), *sample(table)], left=names)), "  ")
 
 
 def _cell(value: Any) -> str:
@@ -135,17 +141,6 @@ def commands(setting: DeskSetting, path: str | os.PathLike[str]) -> list[str]:
     )
     priced = f"--call-cost {setting.call_cost:g} --horizon {setting.rounds}"
     return [f"audit {log}", f"plan {log} {priced}"]
-
-
-def aligned(header: Sequence[str], cells: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> str:
-    """Format a small table as text; columns in `numbers` are right-aligned."""
-    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    sides = [str.rjust if name in numbers else str.ljust for name in header]
-    lines = (
-        "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
-        for row in (header, *cells)
-    )
-    return textwrap.indent("\n".join(lines), "  ")
 
 
 def filled(text: str) -> str:

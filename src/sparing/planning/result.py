@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.planning.strata import Strata
 from sparing.report import notebook
-from sparing.report.text import counted, number
+from sparing.report.text import aligned, counted, number
 
 if TYPE_CHECKING:
     import pandas
@@ -429,11 +429,5 @@ def rows(plan: "Plan") -> list[tuple[str, ...]]:
 
 def table(plan: "Plan") -> list[str]:
     """Return the lines of the table for a terminal, with a title."""
-    cells = [header(plan), *rows(plan)]
-    first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
     title = f"{counted(plan.horizon, 'round')} in {n_worlds_text(plan)}; {plan.coverage:.0%} intervals"
-    lines = []
-    for name, *row in cells:
-        numbers = (f"{cell:>{width}}" for cell, width in zip(row, others, strict=True))
-        lines.append("  ".join([f"{name:{first}}", *numbers]).rstrip())
-    return [title, "", *lines]
+    return [title, "", *aligned([header(plan), *rows(plan)])]

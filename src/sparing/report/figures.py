@@ -95,18 +95,11 @@ def panels(count: int, *, width: float = 5.2, height: float = 4.2) -> tuple["Fig
 
 def spread_out(places: np.ndarray, least: float) -> np.ndarray:
     """Move places (n,) as little as possible so that they are `least` apart, in the same order."""
-    order = np.argsort(places, kind="stable")
-    blocks: list[tuple[float, int]] = []  # the middle and the size of places that touch
-    for place in places[order].tolist():
-        middle, size = place, 1
-        while blocks and blocks[-1][0] + least * (blocks[-1][1] + size) / 2 > middle:
-            other, many = blocks.pop()
-            middle, size = (other * many + middle * size) / (many + size), many + size
-        blocks.append((middle, size))
+    from scipy.optimize import isotonic_regression  # slow to import
+
+    order, steps = np.argsort(places, kind="stable"), least * np.arange(len(places))
     found = np.empty(len(places))
-    found[order] = [
-        middle + least * (number - (size - 1) / 2) for middle, size in blocks for number in range(size)
-    ]
+    found[order] = isotonic_regression(places[order] - steps).x + steps
     return found
 
 
