@@ -11,7 +11,6 @@ from sparing.cli import options, terminal
 if TYPE_CHECKING:
     from sparing.auditing import Audit
     from sparing.evaluation import Estimate, Evaluation
-    from sparing.log.rows import AnyLog
     from sparing.planning.result import Plan
 
 MAX_SHOWN = 12  # actions in the table for people; JSON has them all
@@ -129,7 +128,9 @@ def learn(
     """
     import numpy as np
 
+    from sparing.evaluation import evaluate as evaluate_policy
     from sparing.learning import learn as learn_policy
+    from sparing.log.rows import as_rows
     from sparing.policies.files import save_policy
     from sparing.policies.policy import mean_probabilities
 
@@ -139,7 +140,10 @@ def learn(
     with options.progress_of(f"learning {method}", table) as progress:
         policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
     with options.progress_of("evaluating it", table):
-        found = _evaluate_held_out(table, policy, settings.get("reward_range")) if holdout else None
+        found = None
+        if holdout:
+            how = ["dm" if as_rows(table).header.propensities is None else "dr"]
+            found = evaluate_policy(table, policy, methods=how, reward_range=settings.get("reward_range"))
         shares = mean_probabilities(policy, table)
     save_policy(policy, out)
     order = np.argsort(-shares, kind="stable")
@@ -160,14 +164,6 @@ def learn(
             "all methods, on the rows held out",
         )
     terminal.print_next_step(why, ["evaluate", *again])
-
-
-def _evaluate_held_out(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
-    from sparing.evaluation import evaluate
-    from sparing.log.rows import as_rows
-
-    method = "dm" if as_rows(table).header.propensities is None else "dr"
-    return evaluate(table, policy, methods=[method], reward_range=reward_range)
 
 
 def _print_shares(method: str, played: list[tuple[str, float]], notes: tuple[str, ...]) -> None:
@@ -251,7 +247,8 @@ def evaluate(
         terminal.print_next_step(
             "what live reward calls would cost", ["plan", *log.repeat_options("estimate_support")]
         )
-    if fail_above is not None and not _within(found, fail_above):
+    masses = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
+    if fail_above is not None and not (masses and all(mass <= fail_above for mass in masses)):
         mass = found.unsupported_mass
         text = "unknown" if mass is None else f"{mass:.4g}"
         terminal.print_status(f"sparing: unsupported mass {text} is above --fail-above {fail_above:g}")
@@ -265,11 +262,6 @@ def _print_evaluation(found: "Evaluation", *, title: str) -> None:
     notes = [f"note: {note}" for note in found.notes]
     first, marks = str(found).splitlines()[0], "* effective number of rows, given the weights"
     terminal.print_text(first, marks, *found.unusable_lines, *notes, *found.warnings)
-
-
-def _within(found: "Evaluation", bound: float) -> bool:
-    known = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
-    return bool(known) and all(mass <= bound for mass in known)
 
 
 @options.reads_log(

@@ -39,7 +39,9 @@ EXIT_INTERRUPTED = 130
 
 def run(app: Callable[[], None]) -> None:
     """Run a command line; errors of the library become one line and exit code 2."""
-    _forgive_characters()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     os.environ.setdefault("SPARING_ANNOUNCE", "1")
     try:
         app()
@@ -112,7 +114,8 @@ def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
         if message[: found.start()].endswith(("--option ", "--rule ")):
             return found[0]
         if name in known:
-            return _as_option(name, value)
+            flag = f"--{name.replace('_', '-')}"
+            return flag if value == "True" else f"{flag} {_plain(value)}"
         return f"--option {name}={_plain(value)}" if name in others else found[0]
 
     return SETTING.sub(put, message)
@@ -124,11 +127,6 @@ def _options(command: Any, words: list[str]) -> set[str]:
     some = inside.values() if place is None else [inside[words[place]]]
     rest = [] if place is None else words[place + 1 :]
     return {each.name for each in command.params}.union(*(_options(each, rest) for each in some))
-
-
-def _as_option(name: str, value: str) -> str:
-    flag = f"--{name.replace('_', '-')}"
-    return flag if value == "True" else f"{flag} {_plain(value)}"
 
 
 def _plain(value: str) -> str:
@@ -144,12 +142,6 @@ def version(version: bool = typer.Option(False, "--version", help="Print the ver
 
         print(__version__)
         raise typer.Exit
-
-
-def _forgive_characters() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def shown(value: object) -> str:

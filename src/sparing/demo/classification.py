@@ -20,7 +20,6 @@ from sparing.simulation.logging_policies import draw_log
 from sparing.simulation.worlds import ClassificationWorld
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 KERNEL = "economical, kernel"  # with kernel features
@@ -169,9 +168,16 @@ def draw(result: DemoResult) -> "Figure":
     figure, (left, right) = figures.panels(2)
     with figures.styled():
         for number, outcome in enumerate(result.outcomes):
-            colour = figures.COLOURS[number % len(figures.COLOURS)]
-            _curve(left, outcome, colour, dashed=number == 2)
-            _point(right, outcome, colour)
+            colour, dashed = figures.COLOURS[number % len(figures.COLOURS)], number == 2
+            curves, rounds = outcome.calls_over_time, np.arange(1, result.rounds + 1)
+            line = (0, (5, 4)) if dashed else "-"
+            left.plot(rounds, curves.mean(axis=0), color=colour, linestyle=line, zorder=3 + dashed)
+            low, high = curves.min(axis=0), curves.max(axis=0)
+            left.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
+            error = outcome.final_error
+            spread = [[error.mean() - error.min()], [error.max() - error.mean()]]
+            look: Any = {"fmt": "o", "color": colour, "capsize": 3, "label": outcome.name}
+            right.errorbar(outcome.calls.mean(), error.mean(), yerr=spread, **look)
         left.set(xlabel="live rounds", ylabel="reward calls so far", title="Calls paid for")
         right.set(xlabel="reward calls", ylabel="share wrong on held-out contexts")
         right.set(title="What the calls bought", ylim=(0, None))
@@ -179,23 +185,6 @@ def draw(result: DemoResult) -> "Figure":
             axis.set_major_formatter("{x:,.0f}")
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
-
-
-def _curve(axes: "Axes", outcome: LearnerOutcome, colour: str, *, dashed: bool) -> None:
-    curves = outcome.calls_over_time
-    rounds = np.arange(1, curves.shape[1] + 1)
-    line = (0, (5, 4)) if dashed else "-"
-    axes.plot(rounds, curves.mean(axis=0), color=colour, linestyle=line, zorder=3 + dashed)
-    low, high = curves.min(axis=0), curves.max(axis=0)
-    axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
-
-
-def _point(axes: "Axes", outcome: LearnerOutcome, colour: str) -> None:
-    error = outcome.final_error
-    spread = [[error.mean() - error.min()], [error.max() - error.mean()]]
-    axes.errorbar(
-        outcome.calls.mean(), error.mean(), yerr=spread, fmt="o", color=colour, capsize=3, label=outcome.name
-    )
 
 
 def write(result: DemoResult, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
