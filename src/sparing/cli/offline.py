@@ -11,7 +11,6 @@ from sparing.cli import options, terminal
 if TYPE_CHECKING:
     from sparing.auditing import Audit
     from sparing.evaluation import Estimate, Evaluation
-    from sparing.planning.result import Plan
 
 MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 
@@ -225,6 +224,7 @@ def evaluate(
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
     from sparing.evaluation import evaluate as evaluate_policy
+    from sparing.evaluation.result import HEADER
     from sparing.log.tables import redact_uri
 
     if taught:
@@ -243,7 +243,11 @@ def evaluate(
     if as_json:
         terminal.print_json(found.to_dict())
     else:
-        _print_evaluation(found, title=f"{policy} on {redact_uri(log.source)}")
+        title = f"{policy} on {redact_uri(log.source)}"
+        terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
+        notes = [f"note: {note}" for note in found.notes]
+        first, marks = str(found).splitlines()[0], "* effective number of rows, given the weights"
+        terminal.print_text(first, marks, *found.unusable_lines, *notes, *found.warnings)
         terminal.print_next_step(
             "what live reward calls would cost", ["plan", *log.repeat_options("estimate_support")]
         )
@@ -253,15 +257,6 @@ def evaluate(
         text = "unknown" if mass is None else f"{mass:.4g}"
         terminal.print_status(f"sparing: unsupported mass {text} is above --fail-above {fail_above:g}")
         raise typer.Exit(terminal.EXIT_GATE_FAILED)
-
-
-def _print_evaluation(found: "Evaluation", *, title: str) -> None:
-    from sparing.evaluation.result import HEADER
-
-    terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
-    notes = [f"note: {note}" for note in found.notes]
-    first, marks = str(found).splitlines()[0], "* effective number of rows, given the weights"
-    terminal.print_text(first, marks, *found.unusable_lines, *notes, *found.warnings)
 
 
 @options.reads_log(
@@ -297,6 +292,7 @@ def plan(
     """
     from sparing.archive import check_folder
     from sparing.planning import page as report
+    from sparing.planning import result
     from sparing.planning.plan import COMPARED
     from sparing.planning.plan import plan as make_plan
 
@@ -313,7 +309,9 @@ def plan(
     if as_json:
         terminal.print_json(found.to_dict())
     else:
-        _print_plan(found)
+        terminal.print_text(f"{found.sentence}\n")
+        terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
+        terminal.print_text(*result.basis(found))
         if found.call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
             again = log.repeat_options(
                 "engine", "workers", "sample", call_cost=found.call_cost, horizon=found.horizon
@@ -322,14 +320,6 @@ def plan(
             terminal.print_next_step("go live", ["serve", "store", *named, *again[1:]])
     if files:
         terminal.print_status(files)
-
-
-def _print_plan(found: "Plan") -> None:
-    from sparing.planning import result
-
-    terminal.print_text(f"{found.sentence}\n")
-    terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
-    terminal.print_text(*result.basis(found))
 
 
 @options.takes(

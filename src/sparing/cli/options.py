@@ -320,23 +320,12 @@ def numbers(name: str, text: str, *, example: str) -> list[float]:
         ) from None
 
 
-def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
-    """Return the label whose text is a word of the command line."""
-    from sparing.log.labels import label_text
-
-    for name in names:
-        if label_text(name) == text:
-            return name
-    raise SettingError(
-        f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}. List all actions with --actions"
-    )
-
-
 def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
     """Return a log, and a policy by its name (`uniform`, `action:LABEL`) or from a file of a policy or a learner.
 
     The policy's encoder encodes the log's features.
     """
+    from sparing.log.labels import label_text
     from sparing.online.files import KIND as LEARNER
     from sparing.online.files import load
     from sparing.policies.files import load_policy
@@ -347,7 +336,14 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
         names = table.action_names
         if word == "uniform":
             return table, UniformPolicy(names)
-        return table, ConstantPolicy(names, label_among(word.removeprefix("action:"), names))
+        label = word.removeprefix("action:")
+        found = [name for name in names if label_text(name) == label]
+        if not found:
+            some = ", ".join(map(str, names[:12]))
+            raise SettingError(
+                f"unknown action {label!r}; the log has {some}. List all actions with --actions"
+            )
+        return table, ConstantPolicy(names, found[0])
     if not Path(word).exists():
         raise SettingError(
             f"policy={word!r}; expected `uniform`, `action:LABEL`, or a file made by `sparing learn` or Learner.save"

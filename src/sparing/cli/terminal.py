@@ -67,17 +67,6 @@ WANTED = {
 }
 
 
-def validation_message(error: typer.BadParameter) -> str:
-    """Return what is wrong with the value of an option, with the value."""
-    cause: Any = error.__cause__
-    if not hasattr(cause, "errors"):
-        return error.message
-    first = cause.errors()[0]
-    wanted = WANTED.get(first["type"])
-    got = shown(repr(first["input"]))
-    return f"got {got}; expected {wanted}" if wanted else f"got {got}. {error.message}"
-
-
 class InOrder(TyperGroup):
     """Lists commands in the order in which a newcomer needs them, `warm-up` last."""
 
@@ -88,7 +77,11 @@ class InOrder(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            error.message = validation_message(error)
+            cause: Any = error.__cause__
+            if hasattr(cause, "errors"):
+                first = cause.errors()[0]
+                got, wanted = shown(repr(first["input"])), WANTED.get(first["type"])
+                error.message = f"got {got}; expected {wanted}" if wanted else f"got {got}. {error.message}"
             raise
 
 
