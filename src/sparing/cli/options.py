@@ -20,7 +20,6 @@ from sparing.validation import reward_range
 
 if TYPE_CHECKING:
     from sparing.engines import Progress
-    from sparing.log import Log
     from sparing.log.rows import AnyLog
     from sparing.policies.policy import Policy
 
@@ -89,7 +88,7 @@ class GivenLog:
                 else "estimate_support=True and a sample exclude each other. Leave one of them out"
             )
         keywords = self._keywords(policy, given)
-        log: AnyLog
+        log: Any
         with (
             utf8_name(self.path),
             terminal.progress_bar(f"{'scanning' if scanned else 'reading'} the log") as bar,
@@ -105,7 +104,14 @@ class GivenLog:
             if part:
                 log = rows.sample(part)
                 terminal.print_status(f"sparing: a random {log.n_rows:,} of {rows.n_rows:,} rows")
-        return _with_support(log) if estimates else log
+        if not estimates or log.support.known:
+            return log
+        from sparing.auditing import estimate_support
+
+        terminal.print_status(
+            "sparing: support was not logged; it is estimated, and results that use it are approximate"
+        )
+        return estimate_support(log)[0]
 
     def _keywords(self, policy: "Policy | None", given: dict[str, Any]) -> dict[str, Any]:
         """Return the keywords of `read_log` and `scan`; without --features, a policy's encoder encodes the features."""
@@ -118,17 +124,6 @@ class GivenLog:
             "actions": labels(self.source, given, words(given.pop("actions"), "actions")) or None,
             **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
-
-
-def _with_support(log: "Any") -> "Log":
-    if log.support.known:
-        return log
-    from sparing.auditing import estimate_support
-
-    terminal.print_status(
-        "sparing: support was not logged; it is estimated, and results that use it are approximate"
-    )
-    return estimate_support(log)[0]
 
 
 def _print_what_was_read(log: "AnyLog") -> None:
