@@ -31,7 +31,7 @@ DIGITS = 10
 @functools.cache
 def prompts(weight: float) -> RoutingWorld:
     """Prompts and what their answers are worth, a dollar being worth `weight`; made once in a process."""
-    return RoutingWorld(datasets.routing(), cost_weight=weight)
+    return RoutingWorld(datasets.load("llm-routing"), cost_weight=weight)
 
 
 def units(setting: Setting) -> list[Record]:

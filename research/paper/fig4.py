@@ -41,8 +41,11 @@ Levels = tuple[str, ...]
 
 Placed = dict[Levels, Finding]
 
-load = cache(datasets.classification)
-"""A data set, read once in a process."""
+
+@cache
+def load(name: str) -> datasets.Dataset:
+    """A data set, read once in a process."""
+    return datasets.load(name)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def units(setting: Setting) -> list[Record]:
 
 def run(unit: Record) -> Record:
     """What the data themselves say."""
-    data = datasets.classification(unit["dataset"])
+    data = datasets.load(str(unit["dataset"]))
     sizes = np.bincount(data.labels, minlength=len(data.classes))
     return {
         "rows": len(data.features),

@@ -59,8 +59,10 @@ def units(setting: Setting) -> list[Record]:
     ]
 
 
-load = functools.cache(datasets.classification)
-"""A data set, read once in a process."""
+@functools.cache
+def load(name: str) -> datasets.Dataset:
+    """A data set, read once in a process."""
+    return datasets.load(name)
 
 
 def run(unit: Record) -> Record:

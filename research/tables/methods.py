@@ -67,8 +67,10 @@ def _further(setting: Setting, place: str) -> range:
     return range(max(setting.seeds) + 1, max(setting.seeds) + 1 + most - len(setting.seeds))
 
 
-load = functools.cache(datasets.classification)
-"""A data set, read once in a process."""
+@functools.cache
+def load(name: str) -> datasets.Dataset:
+    """A data set, read once in a process."""
+    return datasets.load(name)
 
 
 def run(unit: Record) -> Record:

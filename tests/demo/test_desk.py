@@ -129,6 +129,6 @@ def test_the_verdict_says_what_came_out(result):
 
 def test_what_is_shown_of_the_log_fits_a_terminal():
     table = desk.logged_table(2000, rng(0, 1))
-    lines = page.aligned(list(table), page.sample(table)).split("\n")
+    lines = page.sample_text(table).split("\n")
     assert len(lines) == 1 + page.SHOWN
     assert max(map(len, lines)) <= page.WIDTH

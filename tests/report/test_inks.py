@@ -8,7 +8,7 @@ import pytest
 from reference.accessibility import contrast, legends, violations
 from sparing.planning import page as plan_page
 from sparing.report import figures, html
-from sparing.report.figures import CSS, DARK, variable
+from sparing.report.figures import DARK, variable
 
 TEXT, MARK = 4.5, 3.0
 """Least contrasts of words and of marks (WCAG 2)."""
@@ -47,7 +47,7 @@ def test_a_figure_has_no_ink_of_its_own():
     assert "DejaVu" not in svg
     assert "A title</text>" in svg
     assert "a line: #000000</text>" in svg
-    assert all(f"--c{colour[1:]}:" in CSS for colour in DARK)
+    assert all(f"--c{colour[1:]}:" in html.style() for colour in DARK)
 
 
 def test_two_figures_on_a_page_share_no_names():

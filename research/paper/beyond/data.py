@@ -17,14 +17,17 @@ from sparing.simulation import ClassificationWorld, RoutingWorld, datasets, draw
 REWARDS = (0.0, 1.0)
 """The least and the greatest reward where actions are classes."""
 
-load = functools.cache(datasets.classification)
-"""A data set, read once in a process."""
+
+@functools.cache
+def load(name: str) -> datasets.Dataset:
+    """A data set, read once in a process."""
+    return datasets.load(name)
 
 
 @functools.cache
 def prompts(weight: float) -> RoutingWorld:
     """Prompts and what their answers are worth, a dollar being worth `weight`; made once in a process."""
-    return RoutingWorld(datasets.routing(), cost_weight=weight)
+    return RoutingWorld(datasets.load("llm-routing"), cost_weight=weight)
 
 
 def run_classes(unit: Record) -> Record:

@@ -2,40 +2,22 @@
 
 import textwrap
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from sparing.cli import options, terminal
 from sparing.errors import SettingError
 
 
-def demo(
-    data: Annotated[
-        str, typer.Option(help="Use a real data set: pendigits, satimage, letter, digits, …")
-    ] = "",
-    never: Annotated[
-        str,
-        typer.Option(
-            help="With --data: classes that are never logged, separated by commas; default: the last three."
-        ),
-    ] = "",
-    call_cost: Annotated[
-        float | None,
-        typer.Option(help="Cost of a reward call; default: 0.80 EUR, with --data 0.05 of a right answer."),
-    ] = None,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(help="Tolerance of confident; default: its own, with --data 0.1."),
-    ] = None,
-    seeds: Annotated[
-        int | None, typer.Option(min=1, help="Number of runs to average; default: 10, with --data 3.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for the log, the figure and the page.")] = Path(
-        "sparing-demo"
-    ),
-    as_json: options.AsJson = False,
-) -> None:
+@options.takes(
+    data=("", "Use a real data set: pendigits, satimage, letter, digits, …"),
+    never=("", "With --data: classes that are never logged, separated by commas; default: the last three."),
+    call_cost=(float, "Cost of a reward call; default: 0.80 EUR, with --data 0.05 of a right answer."),
+    tolerance=(float, "Tolerance of confident; default: its own, with --data 0.1."),
+    seeds=(int, "Number of runs to average; default: 10, with --data 3.", {"min": 1}),
+    out=(Path("sparing-demo"), "Folder for the log, the figure and the page."),
+    as_json=options.JSON,
+)
+def demo(*, data: str, never: str, seeds: int | None, out: Path, as_json: bool, **given: Any) -> None:
     """Compare learners that pay for few rewards with those that pay for all, on a simulated support desk.
 
     Results are in euros; no network is needed. With --data it uses a real data set with classes that were never logged.
@@ -45,7 +27,7 @@ def demo(
     from sparing.archive import check_folder
 
     check_folder(out)
-    given = {"call_cost": call_cost, "tolerance": tolerance, "seeds": seeds and tuple(range(seeds))}
+    given["seeds"] = seeds and tuple(range(seeds))
     settings = {name: value for name, value in given.items() if value is not None}
     if data:
         _classes(data, tuple(options.words(never, "never")), settings, out, as_json=as_json)
@@ -60,16 +42,15 @@ def _run_support_desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> 
     from sparing.demo import support_desk
     from sparing.demo import support_desk_page as page
 
-    def show(text: str) -> None:
+    def show(*texts: str) -> None:
         if not as_json:
-            terminal.print_text(text)
+            terminal.print_text(*texts)
 
     setting = support_desk.DeskSetting(**settings)
     table, log = support_desk.first_table(setting), out / "tickets.csv"
     archive.folder(out)
     support_desk.write_table(table, log)
-    seen = page.aligned(list(table), page.sample(table), numbers=("months", support_desk.REWARD))
-    show(f"{page.filled(page.opening(setting))}\n\n{seen}\n")
+    show(f"{page.filled(page.opening(setting))}\n\n{page.sample_text(table)}\n")
     begun = support_desk.begin(setting, table)
     show("{}\n".format("\n  ".join(page.audit_text(begun))))
     with terminal.progress_bar("learning live") as progress:
@@ -81,13 +62,8 @@ def _run_support_desk(settings: dict[str, Any], out: Path, *, as_json: bool) -> 
         terminal.print_status(f"Log:    {log}\n{written}")
         return
     terminal.print_table(page.title(result), page.HEADER, page.rows(result))
-    for text in (
-        page.verdict(result),
-        page.method(result),
-        f"The truth: {support_desk.TRUTH_TEXT}",
-    ):
-        show(f"{page.filled(text)}\n")
-    show(f"Log:    {log}\n{written}\n\nNext:")
+    texts = page.verdict(result), page.method(result), f"The truth: {support_desk.TRUTH_TEXT}"
+    show(*(f"{page.filled(text)}\n" for text in texts), f"Log:    {log}\n{written}\n\nNext:")
     terminal.print_text("\n".join(f"  {command}" for command in after), whole=True)
 
 

@@ -11,13 +11,19 @@ from sparing.cli import options, terminal
 if TYPE_CHECKING:
     from sparing.auditing import Audit
     from sparing.evaluation import Estimate, Evaluation
-    from sparing.log.rows import AnyLog
-    from sparing.planning.result import Plan
 
 MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 
 
 @options.reads_log(
+    policy=("", "Target: uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
+    as_json=options.JSON,
+    html=(Path, "Write a self-contained page to this file."),
+    fail_on=(
+        list[str],
+        "Exit with code 3 if METRIC OP NUMBER holds or is unknown; may be repeated.",
+    ),
+    reward_range=options.REWARD_RANGE,
     error=(0.1, "ε: largest certified error of a supported action's mean."),
     rare=(0.01, "Propensities below this count as rare."),
     confidence=(0.95, "Confidence of the limits of an estimated support."),
@@ -30,17 +36,12 @@ MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 )
 def audit(
     log: options.GivenLog,
-    policy: Annotated[
-        str,
-        typer.Option(help="Target: uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
-    ] = "",
-    as_json: options.AsJson = False,
-    html: Annotated[Path | None, typer.Option(help="Write a self-contained page to this file.")] = None,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(help="Exit with code 3 if METRIC OP NUMBER holds or is unknown; may be repeated."),
-    ] = None,
-    reward_range: options.RewardRange = "",
+    *,
+    policy: str,
+    as_json: bool,
+    html: Path | None,
+    fail_on: list[str] | None,
+    reward_range: str,
     **settings: Any,
 ) -> None:
     """Report what a log does not cover, and what that may be worth.
@@ -92,27 +93,30 @@ def _print_audit(found: "Audit") -> None:
         terminal.print_text(f"\nAssumed: {found.assumptions}.")
 
 
-@options.reads_log(estimates=True)
+@options.reads_log(
+    estimates=True,
+    method=(
+        "greedy",
+        "auto (tries several), greedy, pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
+        "extrapolation, poem, norm-poem or caipwl.",
+    ),
+    out=(Path("policy.sparing"), "Where to save the policy."),
+    holdout=(0.3, "Share of contexts held out to evaluate the policy; 0: learn from all."),
+    reward_range=options.REWARD_RANGE,
+    option=(list[str], "A setting of the method, as NAME=VALUE; may be repeated."),
+    seed=(0, "Seed of folds, held-out contexts and random starts."),
+    as_json=options.JSON,
+)
 def learn(
     log: options.GivenLog,
-    method: Annotated[
-        str,
-        typer.Option(
-            help="auto (tries several), greedy, pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
-            "extrapolation, poem, norm-poem or caipwl."
-        ),
-    ] = "greedy",
-    out: Annotated[Path, typer.Option(help="Where to save the policy.")] = Path("policy.sparing"),
-    holdout: Annotated[
-        float,
-        typer.Option(help="Share of contexts held out to evaluate the policy; 0: learn from all."),
-    ] = 0.3,
-    reward_range: options.RewardRange = "",
-    option: Annotated[
-        list[str] | None, typer.Option(help="A setting of the method, as NAME=VALUE; may be repeated.")
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of folds, held-out contexts and random starts.")] = 0,
-    as_json: options.AsJson = False,
+    *,
+    method: str,
+    out: Path,
+    holdout: float,
+    reward_range: str,
+    option: list[str] | None,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Learn a policy from a log alone, and save it.
 
@@ -123,7 +127,9 @@ def learn(
     """
     import numpy as np
 
+    from sparing.evaluation import evaluate as evaluate_policy
     from sparing.learning import learn as learn_policy
+    from sparing.log.rows import as_rows
     from sparing.policies.files import save_policy
     from sparing.policies.policy import mean_probabilities
 
@@ -133,7 +139,10 @@ def learn(
     with options.progress_of(f"learning {method}", table) as progress:
         policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
     with options.progress_of("evaluating it", table):
-        found = _evaluate_held_out(table, policy, settings.get("reward_range")) if holdout else None
+        found = None
+        if holdout:
+            how = ["dm" if as_rows(table).header.propensities is None else "dr"]
+            found = evaluate_policy(table, policy, methods=how, reward_range=settings.get("reward_range"))
         shares = mean_probabilities(policy, table)
     save_policy(policy, out)
     order = np.argsort(-shares, kind="stable")
@@ -156,14 +165,6 @@ def learn(
     terminal.print_next_step(why, ["evaluate", *again])
 
 
-def _evaluate_held_out(table: "AnyLog", policy: Any, reward_range: Any) -> "Evaluation":
-    from sparing.evaluation import evaluate
-    from sparing.log.rows import as_rows
-
-    method = "dm" if as_rows(table).header.propensities is None else "dr"
-    return evaluate(table, policy, methods=[method], reward_range=reward_range)
-
-
 def _print_shares(method: str, played: list[tuple[str, float]], notes: tuple[str, ...]) -> None:
     rows = [(name, f"{share:.1%}") for name, share in played[:MAX_SHOWN]]
     shown = "all actions"
@@ -172,8 +173,7 @@ def _print_shares(method: str, played: list[tuple[str, float]], notes: tuple[str
         which = "most played" if len(rows) == MAX_SHOWN else "that it plays,"
         shown = f"the {len(rows)} {which} of {len(played):,} actions"
     terminal.print_table(f"{method} on the log's contexts, {shown}", ("action", "share of play"), rows)
-    for note in notes:
-        terminal.print_text(f"note: {note}")
+    terminal.print_text(*(f"note: {note}" for note in notes))
 
 
 def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
@@ -183,14 +183,23 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
     estimate: Estimate = found.estimates[0]
     terminal.print_text(
         f"Trained on {n_rows:,} rows, evaluated on the {found.rows:,} held out, where the log earned "
-        f"{found.logged_mean:.4g}:\n  {estimate}"
+        f"{found.logged_mean:.4g}:\n  {estimate}",
+        *(f"  note: {note}" for note in estimate.notes),
     )
-    for note in estimate.notes:
-        terminal.print_text(f"  note: {note}")
 
 
 @options.reads_log(
     estimates=True,
+    policy=(options.REQUIRED, "uniform, action:LABEL, or a file from `sparing learn` or Learner.save."),
+    methods=("", "Estimators, separated by commas; default: all that the log allows."),
+    reward_range=options.REWARD_RANGE,
+    fail_above=(
+        float,
+        "Exit with code 3 if more of the policy's mass is unsupported.",
+        {"min": 0, "max": 1},
+    ),
+    as_json=options.JSON,
+    taught=("", "", {"hidden": True}),
     interval=("normal", "normal, bootstrap, block-bootstrap or bernstein."),
     confidence=(0.95, "Confidence of the intervals."),
     band=("range", "Bounds on the value of unsupported actions: range, or model."),
@@ -199,19 +208,13 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
 )
 def evaluate(
     log: options.GivenLog,
-    policy: Annotated[
-        str, typer.Option(help="uniform, action:LABEL, or a file from `sparing learn` or Learner.save.")
-    ],
-    methods: Annotated[
-        str, typer.Option(help="Estimators, separated by commas; default: all that the log allows.")
-    ] = "",
-    reward_range: options.RewardRange = "",
-    fail_above: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="Exit with code 3 if more of the policy's mass is unsupported."),
-    ] = None,
-    as_json: options.AsJson = False,
-    taught: Annotated[str, typer.Option(hidden=True)] = "",
+    *,
+    policy: str,
+    methods: str,
+    reward_range: str,
+    fail_above: float | None,
+    as_json: bool,
+    taught: str,
     **settings: Any,
 ) -> None:
     """Estimate from a log what a policy would have earned.
@@ -221,6 +224,7 @@ def evaluate(
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
     from sparing.evaluation import evaluate as evaluate_policy
+    from sparing.evaluation.result import HEADER
     from sparing.log.tables import redact_uri
 
     if taught:
@@ -239,37 +243,33 @@ def evaluate(
     if as_json:
         terminal.print_json(found.to_dict())
     else:
-        _print_evaluation(found, title=f"{policy} on {redact_uri(log.source)}")
+        title = f"{policy} on {redact_uri(log.source)}"
+        terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
+        notes = [f"note: {note}" for note in found.notes]
+        first, marks = str(found).splitlines()[0], "* effective number of rows, given the weights"
+        terminal.print_text(first, marks, *found.unusable_lines, *notes, *found.warnings)
         terminal.print_next_step(
             "what live reward calls would cost", ["plan", *log.repeat_options("estimate_support")]
         )
-    if fail_above is not None and not _within(found, fail_above):
+    masses = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
+    if fail_above is not None and not (masses and all(mass <= fail_above for mass in masses)):
         mass = found.unsupported_mass
         text = "unknown" if mass is None else f"{mass:.4g}"
         terminal.print_status(f"sparing: unsupported mass {text} is above --fail-above {fail_above:g}")
         raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
-def _print_evaluation(found: "Evaluation", *, title: str) -> None:
-    from sparing.evaluation.result import HEADER
-
-    terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
-    terminal.print_text(str(found).splitlines()[0])
-    terminal.print_text("* effective number of rows, given the weights")
-    for line in found.unusable_lines:
-        terminal.print_text(line)
-    for note in found.notes:
-        terminal.print_text(f"note: {note}")
-    for warning in found.warnings:
-        terminal.print_text(warning)
-
-
-def _within(found: "Evaluation", bound: float) -> bool:
-    known = [e.unsupported_mass for e in found.estimates if e.unsupported_mass is not None]
-    return bool(known) and all(mass <= bound for mass in known)
-
-
 @options.reads_log(
+    call_cost=(float, "Cost of a reward call, in units of the reward; default: try a few."),
+    horizon=(int, "Number of live rounds; default: the number of rows of the log."),
+    budget=(int, "Largest number of reward calls; default: no limit."),
+    tolerances=(
+        "",
+        "Largest losses of a skipped round, separated by commas; default: 0.05, 0.2 and 0.5 of the noise.",
+    ),
+    learners=("", "Learners to compare, separated by commas; default: economical,confident,certified."),
+    out=(Path, "Folder for plan.png and plan.html; default: none."),
+    as_json=options.JSON,
     regret=(float, "Find the cheapest option with at most this regret."),
     worlds=(40, "Number of worlds to simulate, drawn from the log's posterior."),
     confidence=(0.9, "Confidence of the prediction intervals."),
@@ -281,34 +281,7 @@ def _within(found: "Evaluation", bound: float) -> bool:
     workers=(0, "Threads; 0: one per core."),
 )
 def plan(
-    log: options.GivenLog,
-    call_cost: Annotated[
-        float | None, typer.Option(help="Cost of a reward call, in units of the reward; default: try a few.")
-    ] = None,
-    horizon: Annotated[
-        int | None,
-        typer.Option(help="Number of live rounds; default: the number of rows of the log."),
-    ] = None,
-    budget: Annotated[
-        int | None, typer.Option(help="Largest number of reward calls; default: no limit.")
-    ] = None,
-    tolerances: Annotated[
-        str,
-        typer.Option(
-            help="Largest losses of a skipped round, separated by commas; default: 0.05, 0.2 and 0.5 of the noise."
-        ),
-    ] = "",
-    learners: Annotated[
-        str,
-        typer.Option(
-            help="Learners to compare, separated by commas; default: economical,confident,certified."
-        ),
-    ] = "",
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for plan.png and plan.html; default: none.")
-    ] = None,
-    as_json: options.AsJson = False,
-    **settings: Any,
+    log: options.GivenLog, *, tolerances: str, learners: str, out: Path | None, as_json: bool, **settings: Any
 ) -> None:
     """Predict how many reward calls are worth making live.
 
@@ -319,6 +292,7 @@ def plan(
     """
     from sparing.archive import check_folder
     from sparing.planning import page as report
+    from sparing.planning import result
     from sparing.planning.plan import COMPARED
     from sparing.planning.plan import plan as make_plan
 
@@ -330,16 +304,17 @@ def plan(
     settings["workers"] = settings["workers"] or None
     rows = log.open()
     with options.progress_of("simulating worlds", rows) as progress:
-        said: Any = {"call_cost": call_cost, "horizon": horizon, "budget": budget}
-        found = make_plan(rows, **said, **settings, progress=progress)
+        found = make_plan(rows, **settings, progress=progress)
     files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
     if as_json:
         terminal.print_json(found.to_dict())
     else:
-        _print_plan(found)
-        if call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
+        terminal.print_text(f"{found.sentence}\n")
+        terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
+        terminal.print_text(*result.basis(found))
+        if found.call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
             again = log.repeat_options(
-                "engine", "workers", "sample", call_cost=call_cost, horizon=found.horizon
+                "engine", "workers", "sample", call_cost=found.call_cost, horizon=found.horizon
             )
             named = options.options(name="live", log=log.source)
             terminal.print_next_step("go live", ["serve", "store", *named, *again[1:]])
@@ -347,34 +322,27 @@ def plan(
         terminal.print_status(files)
 
 
-def _print_plan(found: "Plan") -> None:
-    from sparing.planning import result
-
-    terminal.print_text(f"{found.sentence}\n")
-    terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
-    for text in (*found.answers, "What this rests on:", *(f"- {text}" for text in found.assumptions)):
-        terminal.print_text(text)
-
-
+@options.takes(
+    source_format=(
+        "",
+        "Read as: table, obp, open-bandit, vw, vw-adf, vw-json, dsjson, coba, river.",
+        {"flag": "--from"},
+    ),
+    target_format=("", "Write as: table, obp, vw, vw-adf, dsjson.", {"flag": "--to"}),
+    option=(
+        list[str],
+        "A setting of the reader, as NAME=VALUE: actions, context_id, position, … (docs/formats.md); may be repeated.",
+    ),
+    as_json=options.JSON,
+)
 def convert(
     source: Annotated[str, typer.Argument(help="The log to read; its format is detected from its content.")],
     target: Annotated[Path, typer.Argument(help="The file to write; its ending chooses the format.")],
-    source_format: Annotated[
-        str,
-        typer.Option(
-            "--from", help="Read as: table, obp, open-bandit, vw, vw-adf, vw-json, dsjson, coba, river."
-        ),
-    ] = "",
-    target_format: Annotated[
-        str, typer.Option("--to", help="Write as: table, obp, vw, vw-adf, dsjson.")
-    ] = "",
-    option: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A setting of the reader, as NAME=VALUE: actions, context_id, position, … (docs/formats.md); may be repeated."
-        ),
-    ] = None,
-    as_json: options.AsJson = False,
+    *,
+    source_format: str,
+    target_format: str,
+    option: list[str] | None,
+    as_json: bool,
 ) -> None:
     """Convert a log from one format to another.
 
@@ -409,10 +377,7 @@ def convert(
         )
         return
     terminal.print_text(f"Log({repr(log).partition('(')[2]}")
-    for sentence in assumed:
-        terminal.print_text(f"assumed: {sentence}")
-    for sentence in lost:
-        terminal.print_text(f"not carried: {sentence}")
+    terminal.print_text(*(f"assumed: {each}" for each in assumed), *(f"not carried: {each}" for each in lost))
     terminal.print_text(f"Written: {target}", whole=True)
     if is_table(target) and target_format in ("", "table"):
         terminal.print_next_step("find what the log does not cover", ["audit", shlex.quote(str(target))])

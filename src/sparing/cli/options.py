@@ -5,9 +5,10 @@ import csv
 import functools
 import inspect
 import shlex
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import GenericAlias, MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -19,18 +20,21 @@ from sparing.validation import reward_range
 
 if TYPE_CHECKING:
     from sparing.engines import Progress
-    from sparing.log import Log
     from sparing.log.rows import AnyLog
     from sparing.policies.policy import Policy
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 LOG = "The log: Parquet, CSV, Arrow, JSON lines, or another tool's format; also a folder, a pattern or a URI of tables."
-LogPath = Annotated[str, typer.Argument(help=LOG)]
-RewardRange = Annotated[
-    str, typer.Option(help="Smallest and largest mean reward, as LOW,HIGH; default: the range of the log.")
-]
-Setting = tuple[Any, str]
-"""An option that the library takes unchanged: its default (its type if it has none) and its help."""
+Setting = tuple[Any, str] | tuple[Any, str, dict[str, Any]]
+"""An option: its default (its type if it has none), its help, and further arguments of `typer.Option`."""
+
+Command = Callable[..., None]
+REQUIRED = object()  # default of an option that must be given
+
+JSON: Setting = (False, "Print JSON instead of a table.", {"flag": "--json"})
+REWARD_RANGE: Setting = (
+    "",
+    "Smallest and largest mean reward, as LOW,HIGH; default: the range of the log.",
+)
 
 OPTIONAL = ("propensity", "distribution", "eligible", "context_id", "delimiter", "decimal")
 """Columns and settings that may be empty: --propensity '' means that the log has no propensities."""
@@ -84,7 +88,7 @@ class GivenLog:
                 else "estimate_support=True and a sample exclude each other. Leave one of them out"
             )
         keywords = self._keywords(policy, given)
-        log: AnyLog
+        log: Any
         with (
             utf8_name(self.path),
             terminal.progress_bar(f"{'scanning' if scanned else 'reading'} the log") as bar,
@@ -100,7 +104,14 @@ class GivenLog:
             if part:
                 log = rows.sample(part)
                 terminal.print_status(f"sparing: a random {log.n_rows:,} of {rows.n_rows:,} rows")
-        return _with_support(log) if estimates else log
+        if not estimates or log.support.known:
+            return log
+        from sparing.auditing import estimate_support
+
+        terminal.print_status(
+            "sparing: support was not logged; it is estimated, and results that use it are approximate"
+        )
+        return estimate_support(log)[0]
 
     def _keywords(self, policy: "Policy | None", given: dict[str, Any]) -> dict[str, Any]:
         """Return the keywords of `read_log` and `scan`; without --features, a policy's encoder encodes the features."""
@@ -113,17 +124,6 @@ class GivenLog:
             "actions": labels(self.source, given, words(given.pop("actions"), "actions")) or None,
             **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
-
-
-def _with_support(log: "Any") -> "Log":
-    if log.support.known:
-        return log
-    from sparing.auditing import estimate_support
-
-    terminal.print_status(
-        "sparing: support was not logged; it is estimated, and results that use it are approximate"
-    )
-    return estimate_support(log)[0]
 
 
 def _print_what_was_read(log: "AnyLog") -> None:
@@ -158,65 +158,73 @@ SCAN_OPTIONS: dict[str, Setting] = {
 """Options of commands that can scan a log that does not fit in memory."""
 
 
-def reads_log(
-    *, estimates: bool = False, optional: bool = False, **settings: Setting
-) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Add the options that describe a log to a command, which gets its `log` as a `GivenLog`.
-
-    With `estimates` the command has --estimate-support. With `optional` the log is the option --log, by default None.
-    `settings` are options that the command takes as `**settings`.
-    """
-    shared: dict[str, Setting] = {
-        role.name: (role.default or "", role.metadata["help"]) for role in fields(ColumnRoles)
-    }
-    shared["actions"] = (
-        "",
-        'All actions, logged or not, separated by commas; quote a label with a comma: "a,b",c',
-    )
-    shared["features"] = (
+LOG_OPTIONS: dict[str, Setting] = {
+    **{role.name: (role.default or "", role.metadata["help"]) for role in fields(ColumnRoles)},
+    "actions": ("", 'All actions, logged or not, separated by commas; quote a label with a comma: "a,b",c'),
+    "features": (
         "",
         "auto, raw, or a JSON file with the kind of each column; default: by the table's columns.",
-    )
-    shared["items"] = ("", "A table of action features, with one row per action.")
-    shared["item_features"] = ("", "As --features, for the table of --items.")
-    shared["delimiter"] = ("", "Separator of a text file's cells; default: detected from its first line.")
-    shared["decimal"] = ("", "Decimal mark of a text file's numbers: . or ,")
-    if estimates:
-        shared["estimate_support"] = (False, "Estimate propensities and support that were not logged.")
-    if not optional:
-        shared |= {name: setting for name, setting in SCAN_OPTIONS.items() if name not in settings}
-    options = [_option(name, *setting) for name, setting in (settings | shared).items()]
+    ),
+    "items": ("", "A table of action features, with one row per action."),
+    "item_features": ("", "As --features, for the table of --items."),
+    "delimiter": ("", "Separator of a text file's cells; default: detected from its first line."),
+    "decimal": ("", "Decimal mark of a text file's numbers: . or ,"),
+}
+ESTIMATED: Setting = (False, "Estimate propensities and support that were not logged.")
 
-    def add_options(command: Callable[..., None]) -> Callable[..., None]:
+
+def takes(**settings: Setting) -> Callable[[Command], Command]:
+    """Make settings the options of a command, after its arguments; it takes them by name, or as `**settings`."""
+
+    def add_options(command: Command) -> Command:
         signature = inspect.signature(command)
-        own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        annotation = Annotated[Path | None, typer.Option("--log", help=LOG)] if optional else LogPath
-
-        @functools.wraps(command)
-        def run(*arguments: Any, **given: Any) -> None:
-            reading = {name: given.pop(name) for name in shared}
-            changed = tuple(name for name, value in reading.items() if value != shared[name][0])
-            path = given.pop("log")
-            log = None if path is None else GivenLog(path, reading, changed)
-            command(*arguments, log=log, **given)
-
         parameters = [
-            each.replace(annotation=annotation) if each.name == "log" else each
-            for each in (each.replace(kind=each.KEYWORD_ONLY) for each in own)
+            each
+            for each in signature.parameters.values()
+            if each.name not in settings and each.kind is not each.VAR_KEYWORD
         ]
-        parameters += options
-        run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        return run
+        parameters += [_option(name, *setting) for name, setting in settings.items()]
+        command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        command.__annotations__ = {each.name: each.annotation for each in parameters}
+        return command
 
     return add_options
 
 
-def _option(name: str, default: Any, help: str) -> inspect.Parameter:
+def reads_log(*, estimates: bool = False, **settings: Setting) -> Callable[[Command], Command]:
+    """Add the options that describe a log to a command, which gets its `log` as a `GivenLog`.
+
+    With `estimates` the command has --estimate-support. The log is an argument, unless it is among the settings.
+    """
+    shared = LOG_OPTIONS | ({"estimate_support": ESTIMATED} if estimates else {})
+    if "log" not in settings:
+        shared |= {name: setting for name, setting in SCAN_OPTIONS.items() if name not in settings}
+
+    def add_options(command: Command) -> Command:
+        @functools.wraps(command)
+        def run(*, log: Any, **given: Any) -> None:
+            reading = {name: given.pop(name) for name in shared}
+            changed = tuple(name for name, value in reading.items() if value != shared[name][0])
+            command(log=None if log is None else GivenLog(log, reading, changed), **given)
+
+        command.__annotations__["log"] = Annotated[str, typer.Argument(help=LOG)]
+        return takes(**settings, **shared)(run)
+
+    return add_options
+
+
+def _option(
+    name: str, default: Any, help: str, more: Mapping[str, Any] = MappingProxyType({})
+) -> inspect.Parameter:
     """Return a setting as a parameter; whole numbers are not negative, and a flag has no opposite."""
-    kind, default = (default | None, None) if isinstance(default, type) else (type(default), default)
-    flags = [f"--{name.replace('_', '-')}"] if kind is bool else []
-    option = typer.Option(*flags, min=0 if kind is int else None, help=help)
+    kind: Any = type(default)
+    if default is REQUIRED:
+        kind, default = str, inspect.Parameter.empty
+    elif isinstance(default, type | GenericAlias):
+        kind, default = default | None, None
+    given = {"min": 0 if kind is int else None, **more}
+    flags = given.pop("flag", f"--{name.replace('_', '-')}" if kind is bool else None)
+    option = typer.Option(*filter(None, [flags]), help=help, **given)
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
     )
@@ -307,23 +315,12 @@ def numbers(name: str, text: str, *, example: str) -> list[float]:
         ) from None
 
 
-def label_among(text: str, names: tuple[Hashable, ...]) -> Hashable:
-    """Return the label whose text is a word of the command line."""
-    from sparing.log.labels import label_text
-
-    for name in names:
-        if label_text(name) == text:
-            return name
-    raise SettingError(
-        f"unknown action {text!r}; the log has {', '.join(map(str, names[:12]))}. List all actions with --actions"
-    )
-
-
 def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
     """Return a log, and a policy by its name (`uniform`, `action:LABEL`) or from a file of a policy or a learner.
 
     The policy's encoder encodes the log's features.
     """
+    from sparing.log.labels import label_text
     from sparing.online.files import KIND as LEARNER
     from sparing.online.files import load
     from sparing.policies.files import load_policy
@@ -334,7 +331,14 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
         names = table.action_names
         if word == "uniform":
             return table, UniformPolicy(names)
-        return table, ConstantPolicy(names, label_among(word.removeprefix("action:"), names))
+        label = word.removeprefix("action:")
+        found = [name for name in names if label_text(name) == label]
+        if not found:
+            some = ", ".join(map(str, names[:12]))
+            raise SettingError(
+                f"unknown action {label!r}; the log has {some}. List all actions with --actions"
+            )
+        return table, ConstantPolicy(names, found[0])
     if not Path(word).exists():
         raise SettingError(
             f"policy={word!r}; expected `uniform`, `action:LABEL`, or a file made by `sparing learn` or Learner.save"

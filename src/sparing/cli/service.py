@@ -19,14 +19,11 @@ if TYPE_CHECKING:
 
 StoreFolder = Annotated[Path, typer.Argument(help="The folder of the store; created if it does not exist.")]
 MadeStore = Annotated[Path, typer.Argument(help="The store's folder, as `sparing serve` made it.")]
-StoreAddress = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        envvar="SPARING_STORE",
-        help="postgresql://… instead of SQLite in the folder; set it as a variable if it contains a password.",
-    ),
-]
+ADDRESS: options.Setting = (
+    "",
+    "postgresql://… instead of SQLite in the folder; set it as a variable if it contains a password.",
+    {"flag": "--store", "envvar": "SPARING_STORE"},
+)
 
 keys = typer.Typer(
     name="keys",
@@ -37,40 +34,39 @@ keys = typer.Typer(
 KeyName = Annotated[str, typer.Argument(help="The key's name.")]
 
 
-@options.reads_log(optional=True)
+@options.reads_log(
+    name=("", "Name of the experiment; with --log it is created."),
+    log=(Path, options.LOG),
+    learner=("economical", "Name of a learner of the library."),
+    call_cost=(float, "Cost of a reward call, in units of the reward (economical)."),
+    horizon=(int, "Expected number of decisions (economical)."),
+    option=(list[str], "A setting of the learner, as NAME=VALUE; may be repeated."),
+    rule=(
+        list[str],
+        "How the experiment serves, as NAME=VALUE: holdout, check, reward_window, budget_calls, …; may be repeated.",
+    ),
+    address=ADDRESS,
+    host=("127.0.0.1", "Address to bind; a key is needed beyond loopback."),
+    port=(8321, "Port; 0 for a free one.", {"min": 0, "max": 65535}),
+    workers=(1, "Number of processes; more than one needs --store postgresql://….", {"min": 1}),
+    key_file=(Path, "File that contains an admin key."),
+    allow_host=(list[str], "Further host name to answer to; may be repeated."),
+    durability=("power", "A committed answer survives: power (loss of power) or process (kill -9)."),
+)
 def serve(
     store: StoreFolder,
-    name: Annotated[str, typer.Option(help="Name of the experiment; with --log it is created.")] = "",
-    log: options.GivenLog | None = None,
-    learner: Annotated[str, typer.Option(help="Name of a learner of the library.")] = "economical",
-    call_cost: Annotated[
-        float | None, typer.Option(help="Cost of a reward call, in units of the reward (economical).")
-    ] = None,
-    horizon: Annotated[int | None, typer.Option(help="Expected number of decisions (economical).")] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="A setting of the learner, as NAME=VALUE; may be repeated.")
-    ] = None,
-    rule: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="How the experiment serves, as NAME=VALUE: holdout, check, reward_window, budget_calls, …; may be repeated."
-        ),
-    ] = None,
-    address: StoreAddress = "",
-    host: Annotated[
-        str, typer.Option(help="Address to bind; a key is needed beyond loopback.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8321,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Number of processes; more than one needs --store postgresql://….")
-    ] = 1,
-    key_file: Annotated[Path | None, typer.Option(help="File that contains an admin key.")] = None,
-    allow_host: Annotated[
-        list[str] | None, typer.Option(help="Further host name to answer to; may be repeated.")
-    ] = None,
-    durability: Annotated[
-        str, typer.Option(help="A committed answer survives: power (loss of power) or process (kill -9).")
-    ] = "power",
+    *,
+    name: str,
+    log: options.GivenLog | None,
+    learner: str,
+    call_cost: float | None,
+    horizon: int | None,
+    option: list[str] | None,
+    rule: list[str] | None,
+    address: str,
+    port: int,
+    allow_host: list[str] | None,
+    **serving: Any,
 ) -> None:
     """Serve decisions over HTTP, and learn from delayed rewards.
 
@@ -90,21 +86,15 @@ def serve(
             "--name and --log go together: they create an experiment; omit both to serve the existing ones"
         )
     settings = server.server_settings(
-        store,
-        address=address or None,
-        host=host,
-        key_file=key_file,
-        names=tuple(allow_host or ()),
-        durability=durability,
-        workers=workers,
+        store, address=address or None, names=tuple(allow_host or ()), **serving
     )
     said = options.settings(option) | {
         key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
     }
-    with server.bound_to(host, port) as bound:
+    with server.bound_to(serving["host"], port) as bound:
         rules = options.settings(rule, "holdout=0.05", "rule")
         locked = _make_experiment(settings, name, log, learner, said, rules)
-        server.run(settings, bound, workers, locked=locked, say=terminal.print_status)
+        server.run(settings, bound, serving["workers"], locked=locked, say=terminal.print_status)
 
 
 def _make_experiment(
@@ -160,15 +150,14 @@ def _with_store(
 
 
 @keys.command("add")
+@options.takes(
+    role=("write", "read (dashboard), write (decide and reward) or admin (everything)."),
+    experiment=("", "Restrict it to one experiment; default: all."),
+    days=(0, "Days until it expires; 0: never."),
+    address=ADDRESS,
+)
 def add_key(
-    store: StoreFolder,
-    name: KeyName,
-    role: Annotated[
-        str, typer.Option(help="read (dashboard), write (decide and reward) or admin (everything).")
-    ] = "write",
-    experiment: Annotated[str, typer.Option(help="Restrict it to one experiment; default: all.")] = "",
-    days: Annotated[int, typer.Option(min=0, help="Days until it expires; 0: never.")] = 0,
-    address: StoreAddress = "",
+    store: StoreFolder, name: KeyName, *, role: str, experiment: str, days: int, address: str
 ) -> None:
     """Create a key, and print it once.
 
@@ -201,7 +190,8 @@ def add_key(
 
 
 @keys.command("list")
-def list_keys(store: MadeStore, address: StoreAddress = "", as_json: options.AsJson = False) -> None:
+@options.takes(address=ADDRESS, as_json=options.JSON)
+def list_keys(store: MadeStore, *, address: str, as_json: bool) -> None:
     """List the names of all keys, without the keys.
 
     Example: sparing keys list shop
@@ -222,7 +212,8 @@ def list_keys(store: MadeStore, address: StoreAddress = "", as_json: options.AsJ
 
 
 @keys.command("revoke")
-def revoke_key(store: MadeStore, name: KeyName, address: StoreAddress = "") -> None:
+@options.takes(address=ADDRESS)
+def revoke_key(store: MadeStore, name: KeyName, *, address: str) -> None:
     """Revoke a key.
 
     A running service refuses it within seconds.
@@ -241,11 +232,13 @@ def revoke_key(store: MadeStore, name: KeyName, address: StoreAddress = "") -> N
     terminal.print_text(f"Key {name} is revoked.")
 
 
+@options.takes(address=ADDRESS, as_json=(False, "Print JSON instead of sentences.", {"flag": "--json"}))
 def backup(
     store: MadeStore,
     destination: Annotated[Path, typer.Argument(help="Folder of the copy; it must not exist yet.")],
-    address: StoreAddress = "",
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences.")] = False,
+    *,
+    address: str,
+    as_json: bool,
 ) -> None:
     """Copy a store, also while it is served.
 
@@ -267,11 +260,11 @@ def backup(
         f"Backup: {done.path} ({done.size:,} bytes, {done.files} states, up to event {done.last_seq:,})",
         whole=True,
     )
-    for note in done.notes:
-        terminal.print_text(f"note: {note}")
+    terminal.print_text(*(f"note: {note}" for note in done.notes))
 
 
-def verify(store: MadeStore, address: StoreAddress = "", as_json: options.AsJson = False) -> None:
+@options.takes(address=ADDRESS, as_json=options.JSON)
+def verify(store: MadeStore, *, address: str, as_json: bool) -> None:
     """Replay a store, and recompute every decision in it.
 
     It also adds up every total again, and changes nothing. It may run while the store is served. The exit code is 3
@@ -290,15 +283,13 @@ def verify(store: MadeStore, address: StoreAddress = "", as_json: options.AsJson
     if as_json:
         terminal.print_json([asdict(verdict) for verdict in verdicts])
     else:
-        for one in verdicts:
-            _print_verification(one)
-        if not verdicts:
-            terminal.print_text("The store has no experiments.")
+        lines = [line for one in verdicts for line in _verification_lines(one)]
+        terminal.print_text(*(lines or ["The store has no experiments."]))
     if any(verdict.faults for verdict in verdicts):
         raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
-def _print_verification(one: "VerificationResult") -> None:
+def _verification_lines(one: "VerificationResult") -> list[str]:
     apart = [
         f"{count:,} {what}"
         for count, what in (
@@ -308,19 +299,15 @@ def _print_verification(one: "VerificationResult") -> None:
         if count
     ]
     left = f" (not recomputed: {'; '.join(apart)})" if apart else ""
-    terminal.print_text(
+    first = (
         f"{one.experiment}: {one.events:,} events replayed, {one.recomputed:,} of {one.decisions:,} decisions recomputed{left}, "
         f"{one.snapshots} snapshots compared; state {one.seq} {one.digest}"
     )
-    for fault in one.faults:
-        terminal.print_text(f"  FAULT: {fault}")
-    if not one.faults:
-        terminal.print_text("  all as stored")
+    return [first, *([f"  FAULT: {fault}" for fault in one.faults] or ["  all as stored"])]
 
 
-def warm_up(
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a sentence.")] = False,
-) -> None:
+@options.takes(as_json=(False, "Print JSON instead of a sentence.", {"flag": "--json"}))
+def warm_up(*, as_json: bool) -> None:
     """Compile everything now, so that the first decision is fast.
 
     Machine code is cached next to the package, or in your own cache if that is read-only; a second run has nothing to

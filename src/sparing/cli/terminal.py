@@ -39,7 +39,9 @@ EXIT_INTERRUPTED = 130
 
 def run(app: Callable[[], None]) -> None:
     """Run a command line; errors of the library become one line and exit code 2."""
-    _forgive_characters()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     os.environ.setdefault("SPARING_ANNOUNCE", "1")
     try:
         app()
@@ -65,17 +67,6 @@ WANTED = {
 }
 
 
-def validation_message(error: typer.BadParameter) -> str:
-    """Return what is wrong with the value of an option, with the value."""
-    cause: Any = error.__cause__
-    if not hasattr(cause, "errors"):
-        return error.message
-    first = cause.errors()[0]
-    wanted = WANTED.get(first["type"])
-    got = shown(repr(first["input"]))
-    return f"got {got}; expected {wanted}" if wanted else f"got {got}. {error.message}"
-
-
 class InOrder(TyperGroup):
     """Lists commands in the order in which a newcomer needs them, `warm-up` last."""
 
@@ -86,7 +77,11 @@ class InOrder(TyperGroup):
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
-            error.message = validation_message(error)
+            cause: Any = error.__cause__
+            if hasattr(cause, "errors"):
+                first = cause.errors()[0]
+                got, wanted = shown(repr(first["input"])), WANTED.get(first["type"])
+                error.message = f"got {got}; expected {wanted}" if wanted else f"got {got}. {error.message}"
             raise
 
 
@@ -112,7 +107,8 @@ def as_cli_options(message: str, words: Sequence[str] = ()) -> str:
         if message[: found.start()].endswith(("--option ", "--rule ")):
             return found[0]
         if name in known:
-            return _as_option(name, value)
+            flag = f"--{name.replace('_', '-')}"
+            return flag if value == "True" else f"{flag} {_plain(value)}"
         return f"--option {name}={_plain(value)}" if name in others else found[0]
 
     return SETTING.sub(put, message)
@@ -124,11 +120,6 @@ def _options(command: Any, words: list[str]) -> set[str]:
     some = inside.values() if place is None else [inside[words[place]]]
     rest = [] if place is None else words[place + 1 :]
     return {each.name for each in command.params}.union(*(_options(each, rest) for each in some))
-
-
-def _as_option(name: str, value: str) -> str:
-    flag = f"--{name.replace('_', '-')}"
-    return flag if value == "True" else f"{flag} {_plain(value)}"
 
 
 def _plain(value: str) -> str:
@@ -146,21 +137,16 @@ def version(version: bool = typer.Option(False, "--version", help="Print the ver
         raise typer.Exit
 
 
-def _forgive_characters() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-
-
 def shown(value: object) -> str:
     """Return text on one line, with escapes for characters that are not printable."""
     return _escaped(str(value), lambda character: character.encode("unicode_escape").decode())
 
 
-def print_text(text: str, *, whole: bool = False) -> None:
+def print_text(*texts: str, whole: bool = False) -> None:
     """Print lines for people, wrapped to the terminal unless `whole`; never wrapped in a pipe."""
-    for line in map(shown, text.split("\n")):
-        print(line if whole else _wrapped(line))
+    for text in texts:
+        for line in map(shown, text.split("\n")):
+            print(line if whole else _wrapped(line))
 
 
 def print_status(text: str) -> None:

@@ -1,7 +1,6 @@
 """Demonstration on a classification set: some classes are never logged, and learners go live."""
 
 import os
-from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.auditing import Audit, audit
-from sparing.demo.support_desk import LearnerOutcome, Run
-from sparing.engines import Progress
+from sparing.demo.support_desk import ALONE, ECONOMICAL, LearnerOutcome, play_all
+from sparing.engines import Progress, ProgressCounter
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.online import algorithms
@@ -18,14 +17,10 @@ from sparing.online.learner import Learner
 from sparing.report import figures, html
 from sparing.simulation.datasets import Dataset
 from sparing.simulation.logging_policies import draw_log
-from sparing.simulation.simulate import simulate
 from sparing.simulation.worlds import ClassificationWorld
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-LOG_ALONE = "the log alone"
 
 KERNEL = "economical, kernel"  # with kernel features
 HEADER = ("learner", "calls", "of rounds", "wrong live", "total cost", "wrong after")
@@ -56,7 +51,7 @@ class DemoSetting:
             "mOFUL, cold": algorithms.moful(log, **common),
             "warm-started": algorithms.warm_started(log, **common),
             "confident": algorithms.confident(log, tolerance=self.tolerance, **common),
-            "economical": algorithms.economical(log, **priced, **common),
+            ECONOMICAL: algorithms.economical(log, **priced, **common),
             KERNEL: algorithms.economical(log, kernel=self.landmarks, **priced, **common),
         }
 
@@ -95,31 +90,27 @@ def demonstrate(setting: DemoSetting, dataset: Dataset, *, progress: Progress | 
             f"never={list(never)}; {dataset.name} has the classes {', '.join(dataset.classes)}, "
             "and at least three must be logged"
         )
-    logs, runs = [], defaultdict[str, list[tuple[Run, float]]](list)
-    for number, seed in enumerate(setting.seeds):
+    counter, logs, runs, errors = ProgressCounter(progress), [], [], []
+    for seed in setting.seeds:
         world = ClassificationWorld(dataset, seed=seed)
         logs.append(draw_log(world, never=never, seed=seed))
         learners = setting.learners(logs[-1], seed, len(world.live_rows))
-        runs[LOG_ALONE].append(_without_calls(world, learners["economical"]))
-        for done, (name, learner) in enumerate(learners.items(), start=number * len(learners) + 1):
-            trace = simulate(learner, world, seed=seed)
-            run = Run(1 - trace.losses, trace.needs_reward, trace.actions)
-            runs[name].append((run, world.error(learner.policy())))
-            if progress is not None:
-                progress(done, len(setting.seeds) * len(learners))
-    outcomes = []
-    for name, found in runs.items():
-        listed, errors = zip(*found, strict=True)
-        outcomes.append(LearnerOutcome(name, setting.call_cost, listed, np.array(errors)))
+        counter.total = len(setting.seeds) * len(learners)
+        alone = {ALONE: world.error(learners[ECONOMICAL].policy())}
+        stream = world.live_stream(None, np.random.default_rng([seed, 3]))
+        runs.append(play_all(learners, stream, counter))
+        errors.append(alone | {name: world.error(learner.policy()) for name, learner in learners.items()})
+    outcomes = tuple(
+        LearnerOutcome(
+            name,
+            setting.call_cost,
+            tuple(each[name] for each in runs),
+            np.array([each[name] for each in errors]),
+        )
+        for name in errors[0]
+    )
     rounds = len(outcomes[0].runs[0].earned)
-    return DemoResult(setting, dataset.name, dataset.source, rounds, audit(logs[0]), tuple(outcomes))
-
-
-def _without_calls(world: ClassificationWorld, learner: Learner) -> tuple[Run, float]:
-    policy, live = learner.policy(), world.live_stream(None, np.random.default_rng(0))
-    actions = policy.indices(live.contexts)
-    right = (actions == live.means.argmax(axis=1)).astype(np.float64)
-    return Run(right, np.zeros(len(live), dtype=np.bool_), actions), world.error(policy)
+    return DemoResult(setting, dataset.name, dataset.source, rounds, audit(logs[0]), outcomes)
 
 
 def _live_error(outcome: LearnerOutcome) -> np.ndarray:
@@ -162,13 +153,13 @@ def provenance(result: DemoResult) -> str:
 
 def headline(result: DemoResult) -> str:
     by_name = {outcome.name: outcome for outcome in result.outcomes}
-    sparing, alone = by_name[KERNEL], by_name[LOG_ALONE]
+    sparing, alone = by_name[KERNEL], by_name[ALONE]
     price = result.setting.call_cost
     cost = {name: _cost(outcome).mean() for name, outcome in by_name.items()}
     return (
         f"The log alone answers {_live_error(alone).mean():.0%} of {result.rounds:,} live rounds wrong. Asking for the reward in "
         f"{sparing.calls.mean() / result.rounds:.0%} of them brings that to {_live_error(sparing).mean():.1%}; at {price:g} of a right "
-        f"answer a call, that costs {cost[KERNEL]:,.0f} right answers in all, against {cost[LOG_ALONE]:,.0f} with the log alone "
+        f"answer a call, that costs {cost[KERNEL]:,.0f} right answers in all, against {cost[ALONE]:,.0f} with the log alone "
         f"and {cost['warm-started']:,.0f} (warm) or {cost['mOFUL, cold']:,.0f} (cold) when every round is paid for."
     )
 
@@ -177,9 +168,16 @@ def draw(result: DemoResult) -> "Figure":
     figure, (left, right) = figures.panels(2)
     with figures.styled():
         for number, outcome in enumerate(result.outcomes):
-            colour = figures.COLOURS[number % len(figures.COLOURS)]
-            _curve(left, outcome, colour, dashed=number == 2)
-            _point(right, outcome, colour)
+            colour, dashed = figures.COLOURS[number % len(figures.COLOURS)], number == 2
+            curves, rounds = outcome.calls_over_time, np.arange(1, result.rounds + 1)
+            line = (0, (5, 4)) if dashed else "-"
+            left.plot(rounds, curves.mean(axis=0), color=colour, linestyle=line, zorder=3 + dashed)
+            low, high = curves.min(axis=0), curves.max(axis=0)
+            left.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
+            error = outcome.final_error
+            spread = [[error.mean() - error.min()], [error.max() - error.mean()]]
+            look: Any = {"fmt": "o", "color": colour, "capsize": 3, "label": outcome.name}
+            right.errorbar(outcome.calls.mean(), error.mean(), yerr=spread, **look)
         left.set(xlabel="live rounds", ylabel="reward calls so far", title="Calls paid for")
         right.set(xlabel="reward calls", ylabel="share wrong on held-out contexts")
         right.set(title="What the calls bought", ylim=(0, None))
@@ -187,23 +185,6 @@ def draw(result: DemoResult) -> "Figure":
             axis.set_major_formatter("{x:,.0f}")
         figure.legend(*right.get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
-
-
-def _curve(axes: "Axes", outcome: LearnerOutcome, colour: str, *, dashed: bool) -> None:
-    curves = outcome.calls_over_time
-    rounds = np.arange(1, curves.shape[1] + 1)
-    line = (0, (5, 4)) if dashed else "-"
-    axes.plot(rounds, curves.mean(axis=0), color=colour, linestyle=line, zorder=3 + dashed)
-    low, high = curves.min(axis=0), curves.max(axis=0)
-    axes.fill_between(rounds, low, high, color=colour, alpha=0.15, linewidth=0)
-
-
-def _point(axes: "Axes", outcome: LearnerOutcome, colour: str) -> None:
-    error = outcome.final_error
-    spread = [[error.mean() - error.min()], [error.max() - error.mean()]]
-    axes.errorbar(
-        outcome.calls.mean(), error.mean(), yerr=spread, fmt="o", color=colour, capsize=3, label=outcome.name
-    )
 
 
 def write(result: DemoResult, folder: str | os.PathLike[str]) -> tuple[Path, Path]:

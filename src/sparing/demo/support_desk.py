@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sparing import archive, validation
 from sparing.auditing import Audit, audit
-from sparing.engines import Progress
+from sparing.engines import Progress, ProgressCounter
 from sparing.log import Log
 from sparing.log.formats import read_log
 from sparing.online import algorithms
@@ -283,24 +283,29 @@ def begin(setting: DeskSetting, table: Mapping[str, list[Any]]) -> DeskStart:
 def go_live(begun: DeskStart, *, progress: Progress | None = None) -> DeskResult:
     """Let each learner meet the same tickets with the same noise, for every seed."""
     setting = begun.setting
-    runs: dict[str, list[Run]] = {name: [] for name in ORDER}
+    counter, runs = ProgressCounter(progress, len(setting.seeds) * (len(ORDER) - 2)), []
     for number, seed in enumerate(setting.seeds):
         log = _read(_table(setting, seed)) if number else begun.log
-        stream, learners = _stream(setting, log, seed, setting.rounds), setting.learners(log, seed)
-        known = learners[ECONOMICAL].policy().indices(stream.contexts)  # before any call
-        no_calls = np.zeros(len(stream), dtype=np.bool_)
-        played = {ALONE: (known, no_calls), TRUTH: (stream.means.argmax(axis=1), no_calls)}
-        for done, (name, learner) in enumerate(learners.items(), start=number * len(learners) + 1):
-            trace = play(learner, stream)
-            played[name] = trace.actions, trace.needs_reward
-            if progress is not None:
-                progress(done, len(setting.seeds) * len(learners))
-        for name, (actions, reviewed) in played.items():
-            earned = stream.means[np.arange(len(stream)), actions]
-            runs[name].append(Run(earned, reviewed, actions))
-    return DeskResult(
-        begun, tuple(LearnerOutcome(name, setting.call_cost, tuple(runs[name])) for name in ORDER)
-    )
+        stream = _stream(setting, log, seed, setting.rounds)
+        runs.append(play_all(setting.learners(log, seed), stream, counter))
+    outcomes = (LearnerOutcome(name, setting.call_cost, tuple(each[name] for each in runs)) for name in ORDER)
+    return DeskResult(begun, tuple(outcomes))
+
+
+def play_all(learners: Mapping[str, Learner], stream: Stream, counter: ProgressCounter) -> dict[str, Run]:
+    """Let each learner meet the same rounds; the log alone plays as `economical` does before any call."""
+    known, best = learners[ECONOMICAL].policy().indices(stream.contexts), stream.means.argmax(axis=1)
+    no_calls = np.zeros(len(stream), dtype=np.bool_)
+    played = {ALONE: (known, no_calls), TRUTH: (best, no_calls)}
+    for name, learner in learners.items():
+        trace = play(learner, stream)
+        played[name] = trace.actions, trace.needs_reward
+        counter.step()
+    rounds = np.arange(len(stream))
+    return {
+        name: Run(stream.means[rounds, actions], called, actions)
+        for name, (actions, called) in played.items()
+    }
 
 
 def write_table(table: Mapping[str, list[Any]], path: str | os.PathLike[str]) -> None:

@@ -23,9 +23,9 @@ from sparing.demo.support_desk import (
     LearnerOutcome,
 )
 from sparing.report import figures, html
+from sparing.report.text import aligned
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 WIDTH = 80
@@ -40,21 +40,24 @@ APART = 0.06  # least distance of two labels, as a share of the height
 
 
 def opening(setting: DeskSetting) -> str:
+    cost = setting.call_cost
+    price = f"{cost:.2f}" if cost == round(cost, 2) else f"{cost:g}"
     return (
         "A simulated support desk, so that the true rewards are known. Who should answer a ticket: a template, a language model or an "
         f"agent? A solved ticket saves a phone call, {support_desk.SOLVED:.2f} EUR, less what the answer costs; whether it was solved is known "
-        f"only if a person reviews the answer, which costs {_price(setting.call_cost)} EUR. Last quarter every answer was reviewed; {support_desk.NEW} was not there yet."
+        f"only if a person reviews the answer, which costs {price} EUR. Last quarter every answer was reviewed; {support_desk.NEW} was not there yet."
     )
-
-
-def _price(euros: float) -> str:
-    return f"{euros:.2f}" if euros == round(euros, 2) else f"{euros:g}"
 
 
 def sample(table: Mapping[str, list[Any]]) -> list[list[str]]:
     """Return rows from all over the log as text cells."""
     listed = list(zip(*table.values(), strict=True))
     return [[_cell(value) for value in row] for row in listed[:: max(1, len(listed) // SHOWN)][:SHOWN]]
+
+
+def sample_text(table: Mapping[str, list[Any]]) -> str:
+    names = [place for place, name in enumerate(table) if name not in ("months", support_desk.REWARD)]
+    return textwrap.indent("\n".join(aligned([list(table), *sample(table)], left=names)), "  ")
 
 
 def _cell(value: Any) -> str:
@@ -84,13 +87,9 @@ def rows(result: DeskResult) -> list[tuple[str, ...]]:
 
 
 def title(result: DeskResult) -> str:
-    setting = result.setting
-    return f"Live: {setting.rounds:,} new tickets, anybody may answer (EUR, {_runs(setting)})"
-
-
-def _runs(setting: DeskSetting) -> str:
-    count = len(setting.seeds)
-    return "one run" if count == 1 else f"mean of {count} runs"
+    count = len(result.setting.seeds)
+    runs = "one run" if count == 1 else f"mean of {count} runs"
+    return f"Live: {result.setting.rounds:,} new tickets, anybody may answer (EUR, {runs})"
 
 
 def verdict(result: DeskResult) -> str:
@@ -137,17 +136,6 @@ def commands(setting: DeskSetting, path: str | os.PathLike[str]) -> list[str]:
     return [f"audit {log}", f"plan {log} {priced}"]
 
 
-def aligned(header: Sequence[str], cells: Sequence[Sequence[str]], *, numbers: Sequence[str] = ()) -> str:
-    """Format a small table as text; columns in `numbers` are right-aligned."""
-    widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]
-    sides = [str.rjust if name in numbers else str.ljust for name in header]
-    lines = (
-        "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
-        for row in (header, *cells)
-    )
-    return textwrap.indent("\n".join(lines), "  ")
-
-
 def filled(text: str) -> str:
     return textwrap.fill(text, WIDTH, break_on_hyphens=False)
 
@@ -173,15 +161,11 @@ def draw(result: DeskResult) -> "Figure":
         axes.set_title("Net, compared with the log alone")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:,.0f}")
-        _name_lines(axes, names)
+        low, high = axes.get_ylim()
+        heights = figures.spread_out(np.array([(end - low) / (high - low) for end, _, _ in names]), APART)
+        for height, (_, text, colour) in zip(heights, names, strict=True):
+            axes.annotate(text, (1.02, height), xycoords="axes fraction", va="center", color=colour)
     return figure
-
-
-def _name_lines(axes: "Axes", names: Sequence[tuple[float, str, str]]) -> None:
-    low, high = axes.get_ylim()
-    heights = figures.spread_out(np.array([(end - low) / (high - low) for end, _, _ in names]), APART)
-    for height, (_, text, colour) in zip(heights, names, strict=True):
-        axes.annotate(text, (1.02, height), xycoords="axes fraction", va="center", color=colour)
 
 
 def write(result: DeskResult, folder: str | os.PathLike[str], after: Sequence[str]) -> tuple[Path, Path]:

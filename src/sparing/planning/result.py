@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.planning.strata import Strata
 from sparing.report import notebook
-from sparing.report.text import counted, number
+from sparing.report.text import aligned, counted, number
 
 if TYPE_CHECKING:
     import pandas
@@ -73,10 +73,6 @@ class Option:
     def regret_at(self, checkpoint: int = -1) -> WorldSummary:
         """Summarise the regret up to a checkpoint; the horizon is the last."""
         return WorldSummary.of(self.regret[:, checkpoint], self.strata)
-
-    def numbers(self, checkpoint: int = -1) -> dict[str, dict[str, float]]:
-        """Return calls and regret up to a checkpoint as JSON values."""
-        return {"calls": asdict(self.calls_at(checkpoint)), "regret": asdict(self.regret_at(checkpoint))}
 
     def __str__(self) -> str:
         calls, regret = self.calls_at(), self.regret_at()
@@ -147,9 +143,8 @@ class Plan:
         Parameters
         ----------
         option : Option
-            One of `options`.
         """
-        return WorldSummary.of(self.alone.regret[:, -1] - option.regret[:, -1], option.strata)
+        return WorldSummary.of(self._net(option, 0.0), option.strata)
 
     def cost(self, option: Option) -> float | None:
         """Return the cost of a call: as given; else, without a budget, the option's price; else None.
@@ -157,7 +152,6 @@ class Plan:
         Parameters
         ----------
         option : Option
-            One of `options`.
         """
         if self.call_cost is not None or self.budget is not None:
             return self.call_cost
@@ -169,7 +163,6 @@ class Plan:
         Parameters
         ----------
         option : Option
-            One of `options`.
         """
         cost = self.cost(option)
         return None if cost is None else WorldSummary.of(cost * option.calls[:, -1], option.strata)
@@ -180,13 +173,13 @@ class Plan:
         Parameters
         ----------
         option : Option
-            One of `options`.
         """
         cost = self.cost(option)
-        if cost is None:
-            return None
-        earned = self.alone.regret[:, -1] - option.regret[:, -1] - cost * option.calls[:, -1]
-        return WorldSummary.of(earned, option.strata)
+        return None if cost is None else WorldSummary.of(self._net(option, cost), option.strata)
+
+    def _net(self, option: Option, cost: float) -> np.ndarray:
+        """Return regret(log alone) − regret(option) − cost × calls in each world, (n,)."""
+        return self.alone.regret[:, -1] - option.regret[:, -1] - cost * option.calls[:, -1]
 
     @property
     def by_calls(self) -> list[Option]:
@@ -232,12 +225,20 @@ class Plan:
     @property
     def sentence(self) -> str:
         """The advice in one sentence: how many calls, what they gain and cost."""
-        return sentence(self)
+        offered = [option for option in self.options if option.price is not None]
+        if not offered:
+            return f"On the frontier, by mean calls and mean regret: {'; '.join(o.label for o in self.frontier)}."
+        if self.chosen is None:
+            offers = "; ".join(_at_price(self, option) for option in offered)
+            return f"How many rewards to ask for, and the expected gain over the log alone, by what a reward costs: {offers}."
+        if self.chosen is self.alone:
+            return f"Ask for none: {_why_none(self, offered[0])}."
+        return f"Ask for about {_advice(self, offered[0])}."
 
     @property
     def answers(self) -> tuple[str, ...]:
         """Sentences on the given regret and budget, and on a learner that nets clearly more."""
-        return answers(self)
+        return (*_for_regret(self), *_for_budget(self), *_better(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -254,18 +255,24 @@ class Plan:
         }
 
     def _exported(self, option: Option) -> dict[str, Any]:
-        spend, net = self.spend(option), self.net(option)
+        checkpoints = [
+            {"round": t, "calls": asdict(option.calls_at(c)), "regret": asdict(option.regret_at(c))}
+            for c, t in enumerate(self.checkpoints)
+        ]
+        numbers = {name: found and asdict(found) for name, found in self._numbers(option).items()}
+        return {"label": option.label, **self._about(option), **numbers, "checkpoints": checkpoints}
+
+    def _about(self, option: Option) -> dict[str, Any]:
+        plain = {"learner": option.name, "price": option.price, "tolerance": option.tolerance}
+        return {**plain, "frontier": option in self.frontier}
+
+    def _numbers(self, option: Option) -> dict[str, WorldSummary | None]:
         return {
-            "label": option.label,
-            "learner": option.name,
-            "price": option.price,
-            "tolerance": option.tolerance,
-            "frontier": option in self.frontier,
-            **option.numbers(),
-            "gain": asdict(self.gain(option)),
-            "spend": spend and asdict(spend),
-            "net": net and asdict(net),
-            "checkpoints": [{"round": t, **option.numbers(c)} for c, t in enumerate(self.checkpoints)],
+            "calls": option.calls_at(),
+            "regret": option.regret_at(),
+            "gain": self.gain(option),
+            "spend": self.spend(option),
+            "net": self.net(option),
         }
 
     def _asked(self) -> dict[str, Any]:
@@ -290,44 +297,24 @@ class Plan:
         return notebook.frame(notebook.records([self._flat(option) for option in self.options]))
 
     def _flat(self, option: Option) -> dict[str, Any]:
-        numbers = {
-            "calls": option.calls_at(),
-            "regret": option.regret_at(),
-            "gain": self.gain(option),
-            "spend": self.spend(option),
-            "net": self.net(option),
-        }
-        found: dict[str, Any] = {
-            "option": option.label,
-            "learner": option.name,
-            "price": option.price,
-            "tolerance": option.tolerance,
-            "frontier": option in self.frontier,
-        }
-        for name, summary in numbers.items():
+        found = {"option": option.label, **self._about(option)}
+        for name, summary in self._numbers(option).items():
             found[name] = summary and summary.mean
-            for part in ("low", "high", "error"):
-                found[f"{name}_{part}"] = summary and getattr(summary, part)
+            found |= {
+                f"{name}_{part}": summary and getattr(summary, part) for part in ("low", "high", "error")
+            }
         return found
 
     def __repr__(self) -> str:
         return f"Plan({self.horizon:,} rounds, {len(self.options)} options in {self.worlds} worlds; print it for the rest)"
 
     def _repr_html_(self) -> str:
-        about = table(self)[0]
-        said = [self.sentence, *self.answers]
-        return notebook.card(
-            f"Plan: {about}",
-            said=said,
-            header=header(self),
-            rows=rows(self),
-            notes=self.assumptions,
-        )
+        about, said = table(self)[0], [self.sentence, *self.answers]
+        cells: Any = {"header": header(self), "rows": rows(self)}
+        return notebook.card(f"Plan: {about}", said=said, **cells, notes=self.assumptions)
 
     def __str__(self) -> str:
-        basis = ["What this rests on:", *(f"- {text}" for text in self.assumptions)]
-        parts = [self.sentence, "", *table(self), "", *self.answers, *basis]
-        return "\n".join(parts)
+        return "\n".join([self.sentence, "", *table(self), "", *basis(self)])
 
 
 def n_worlds_text(plan: "Plan") -> str:
@@ -339,31 +326,26 @@ def price(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
-def sentence(plan: "Plan") -> str:
-    offered = [option for option in plan.options if option.price is not None]
-    if not offered:
-        return f"On the frontier, by mean calls and mean regret: {'; '.join(o.label for o in plan.frontier)}."
-    if plan.chosen is None:
-        offers = "; ".join(_at_price(plan, option) for option in offered)
-        return f"How many rewards to ask for, and the expected gain over the log alone, by what a reward costs: {offers}."
-    option, calls, gain = offered[0], offered[0].calls_at(), plan.gain(offered[0])
-    if plan.chosen is plan.alone:
-        return f"Ask for none: {_why_none(plan, option)}."
+def basis(plan: "Plan") -> list[str]:
+    """Return the answers, and what the plan assumes, as lines."""
+    return [*plan.answers, "What this rests on:", *(f"- {text}" for text in plan.assumptions)]
+
+
+def _advice(plan: "Plan", option: "Option") -> str:
+    calls, gain, spend, net = option.calls_at(), plan.gain(option), plan.spend(option), plan.net(option)
     of_budget = "" if plan.budget is None else f" of at most {plan.budget:,}"
-    parts = [
-        f"Ask for about {number(calls.mean)}{of_budget} rewards ({calls.between}) in {counted(plan.horizon, 'round')}",
-        f"expected regret {number(option.regret_at().mean)} against {number(plan.alone.regret_at().mean)} with the log alone, "
-        f"a gain of {gain}",
-    ]
-    spend, net = plan.spend(option), plan.net(option)
+    regret, alone = number(option.regret_at().mean), number(plan.alone.regret_at().mean)
     if spend is not None and net is not None:
-        parts += [f"expected spend {number(spend.mean)}", f"net {net}"]
+        cost = f"expected spend {number(spend.mean)}; net {net}"
     else:
-        parts += [
-            f"priced {option.setting} each, the budget lasts",
-            f"worth it while a reward costs less than {number(gain.mean / calls.mean)}",
-        ]
-    return "; ".join(parts) + "."
+        worth = number(gain.mean / calls.mean)
+        cost = (
+            f"priced {option.setting} each, the budget lasts; worth it while a reward costs less than {worth}"
+        )
+    return (
+        f"{number(calls.mean)}{of_budget} rewards ({calls.between}) in {counted(plan.horizon, 'round')}; "
+        f"expected regret {regret} against {alone} with the log alone, a gain of {gain}; {cost}"
+    )
 
 
 def _at_price(plan: "Plan", option: "Option") -> str:
@@ -382,10 +364,6 @@ def _why_none(plan: "Plan", option: "Option") -> str:
         return f"{terms}, no reward is expected to repay itself in {counted(plan.horizon, 'round')}"
     cost = "" if spend is None else f", and to cost {number(spend.mean)}"
     return f"the {number(calls)} that would be asked for, {terms}, are expected to gain {plan.gain(option)} over the log alone{cost}"
-
-
-def answers(plan: "Plan") -> tuple[str, ...]:
-    return (*_for_regret(plan), *_for_budget(plan), *_better(plan))
 
 
 def _for_regret(plan: "Plan") -> list[str]:
@@ -408,12 +386,8 @@ def _for_regret(plan: "Plan") -> list[str]:
 def _for_budget(plan: "Plan") -> list[str]:
     if plan.budget is None:
         return []
-    best = plan.best_within(plan.budget)
-    return (
-        [f"At most {counted(plan.budget, 'call')} at the upper limit: least regret has {best}."]
-        if best
-        else []
-    )
+    best, most = plan.best_within(plan.budget), counted(plan.budget, "call")
+    return [f"At most {most} at the upper limit: least regret has {best}."] if best else []
 
 
 def _better(plan: "Plan") -> list[str]:
@@ -423,8 +397,7 @@ def _better(plan: "Plan") -> list[str]:
         return []
     found = []
     for option in plan.options:
-        difference = best.regret[:, -1] - option.regret[:, -1]
-        difference = difference + plan.call_cost * (best.calls[:, -1] - option.calls[:, -1])
+        difference = plan._net(option, plan.call_cost) - plan._net(best, plan.call_cost)
         more, error = best.strata.mean(difference), best.strata.error(difference)
         if more > CLEAR * error and (plan.budget is None or option.calls_at().high <= plan.budget):
             found.append((more, error, option.label))
@@ -456,11 +429,5 @@ def rows(plan: "Plan") -> list[tuple[str, ...]]:
 
 def table(plan: "Plan") -> list[str]:
     """Return the lines of the table for a terminal, with a title."""
-    cells = [header(plan), *rows(plan)]
-    first, *others = (max(map(len, column)) for column in zip(*cells, strict=True))
     title = f"{counted(plan.horizon, 'round')} in {n_worlds_text(plan)}; {plan.coverage:.0%} intervals"
-    lines = []
-    for name, *row in cells:
-        numbers = (f"{cell:>{width}}" for cell, width in zip(row, others, strict=True))
-        lines.append("  ".join([f"{name:{first}}", *numbers]).rstrip())
-    return [title, "", *lines]
+    return [title, "", *aligned([header(plan), *rows(plan)])]

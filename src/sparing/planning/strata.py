@@ -8,10 +8,8 @@ from sparing.errors import SettingError
 from sparing.online.learner import Learner
 from sparing.simulation.worlds import LinearWorld
 
-DRAWN, FEWEST = (
-    50,
-    8,
-)  # worlds drawn per stratum; with many actions or features fewer, but 8 can be halved 3 times
+# Worlds drawn per stratum; with many actions or features fewer, but 8 can be halved 3 times.
+DRAWN, FEWEST = 50, 8
 MOST = 20_000  # worlds drawn in all, unless there are as many strata
 WORK = 5e9  # products in all: a second or two
 CONTEXTS = 128  # contexts over which a loss is averaged

@@ -11,7 +11,6 @@ import numpy as np
 
 from sparing import archive
 from sparing.report import figures
-from sparing.report.figures import CSS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,12 +19,18 @@ if TYPE_CHECKING:
 ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 8 8'%3E%3Ccircle cx='4' cy='4' r='3' fill='%230072b2'/%3E%3C/svg%3E"
 
 
+def style() -> str:
+    """Return the style sheet of pages, with the colours of figures in the dark scheme."""
+    sheet = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    return sheet.replace("/* colours of figures */", figures.scheme())
+
+
 def page(title: str, parts: Iterable[str]) -> str:
     """Return a complete page of HTML parts."""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f'<title>{escape(title)}</title>\n<link rel="icon" href="{ICON}">\n<style>{CSS}</style>\n</head>\n'
+        f'<title>{escape(title)}</title>\n<link rel="icon" href="{ICON}">\n<style>\n{style()}</style>\n</head>\n'
         f"<body>\n<main>\n<h1>{escape(title)}</h1>\n" + "\n".join(parts) + "\n</main>\n</body>\n</html>\n"
     )
 
@@ -42,7 +47,6 @@ def table(
 
     With `numbers`, cells do not wrap; with `words`, they are left-aligned and stacked on a phone.
     """
-    head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in header)
     body = []
     for number, row in enumerate(rows):
         mark = ' class="best"' if number in emphasised else ""
@@ -50,8 +54,12 @@ def table(
         cells = (f"<td{name}>{escape(cell)}</td>" for name, cell in zip(names, row, strict=True))
         body.append(f"<tr{mark}>{''.join(cells)}</tr>")
     kind = ' class="numbers"' if numbers else ' class="words"' if words else ""
-    made = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    return scrolling(made, label=f"Table: {', '.join(header)}")
+    return scrolling(_table(kind, header, body), label=f"Table: {', '.join(header)}")
+
+
+def _table(kind: str, header: Sequence[str], body: Iterable[str]) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
+    return f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
 
 
 def scrolling(html: str, *, label: str) -> str:
@@ -131,13 +139,12 @@ class Bar:
 
 def bars(header: Sequence[str], rows: Sequence[tuple[str, Sequence[Bar]]], *, marks: dict[int, str]) -> str:
     """Return a table of names and bars; `marks` are texts before the rows of these indices."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in header)
     body = []
     for place, (name, cells) in enumerate(rows):
         if place in marks:
             body.append(f'<tr class="elbow"><td colspan="{len(header)}">{escape(marks[place])}</td></tr>')
         body.append(f'<tr><th scope="row">{escape(name)}</th>{"".join(cell.html() for cell in cells)}</tr>')
-    return f'<table class="bars"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+    return _table(' class="bars"', header, body)
 
 
 def key(entries: Sequence[tuple[str, str]]) -> str:
@@ -192,7 +199,6 @@ def heat(
     corner: str, across: Sequence[str], rows: Sequence[tuple[str, Sequence[tuple[float, str, bool]]]]
 ) -> str:
     """Return a table of cells (share, text, framed), shaded by their shares."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in (corner, *across))
     body = []
     for name, cells in rows:
         shown = "".join(
@@ -200,4 +206,4 @@ def heat(
             for share, text, framed in cells
         )
         body.append(f'<tr><th scope="row">{escape(name)}</th>{shown}</tr>')
-    return f'<table class="map"><thead><tr>{head}</tr></thead><tbody>{"".join(body)}</tbody></table>'
+    return _table(' class="map"', (corner, *across), body)

@@ -1,6 +1,6 @@
 """Numbers, shares and names in sentences, the same in audits, plans and the service."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 LONGEST = 40  # characters of a name
 NAMED = 10  # names in a list
@@ -31,3 +31,14 @@ def join_names(names: Sequence[Hashable], most: int = NAMED) -> str:
     """Join the first names with commas; long ones are cut."""
     shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in map(str, names[:most])]
     return ", ".join(shown) + (", …" if len(names) > most else "")
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:
+    """Return the rows of a table as lines; columns are right-aligned unless their index is in `left`."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    sides = [str.ljust if place in left else str.rjust for place in range(len(widths))]
+    lines = []
+    for row in rows:
+        cells = (side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True))
+        lines.append("  ".join(cells).rstrip())
+    return lines

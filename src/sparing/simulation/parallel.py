@@ -136,7 +136,8 @@ def _in_processes(run: Callable[[Any], Any], items: list[Any], workers: int) -> 
             f"{run!r} cannot be sent to another process; define it at the top of a module, or pass workers=1"
         ) from None
     others = set(active_children())
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_deaf) as pool:
+    deaf: Any = {"initializer": signal.signal, "initargs": (signal.SIGINT, signal.SIG_IGN)}
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), **deaf) as pool:
         try:
             with _interruptions_wait(), _one_thread_each():
                 futures = {pool.submit(run, item): place for place, item in enumerate(items)}
@@ -170,10 +171,6 @@ def _one_thread_each() -> Iterator[None]:
         for name in names:
             del os.environ[name]
         os.environ.update(before)
-
-
-def _deaf() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextlib.contextmanager

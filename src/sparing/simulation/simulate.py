@@ -1,9 +1,10 @@
 """The simulation loop: a learner decides and learns in a world."""
 
 from collections import Counter, deque
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -179,106 +180,96 @@ def play(
     total = len(stream)
     if learner.encoder.kernel is not None:
         stream = replace(stream, contexts=learner.encoder.completed(stream.contexts))
-    rounds: _Compiled | _OneByOne
+    recorded = _Recorded(
+        np.empty(total, dtype=np.int64), np.empty(total, dtype=np.bool_), np.empty(total, dtype="U12")
+    )
     if not delay and lost is None and _compiles(learner, stream):
-        rounds = _Compiled(learner, stream)
+        play_part = _compiled(learner, stream, recorded)
     else:
-        rounds = _OneByOne(learner, stream, delay, lost)
+        play_part = _one_by_one(learner, stream, recorded, delay, lost)
     done, left = 0, UNLIMITED if call_budget is None else call_budget
     chunk = CHUNK if progress is None else REPORT_EVERY
     while done < total and left != 0:
-        done, left = rounds.play(done, min(done - done % chunk + chunk, total), left)
+        done, left = play_part(done, min(done - done % chunk + chunk, total), left)
         if progress is not None:
             progress(done, total)
     if progress is not None:
         progress(total, total)
-    actions, means = rounds.actions[:done], stream.means[:done]
+    actions, called, reasons = (each[:done] for each in recorded)
+    means = stream.means[:done]
     losses = means.max(axis=1) - means[np.arange(done), actions] if done else np.empty(0)
-    return Trace(learner.algorithm, actions, rounds.called[:done], rounds.reasons[:done], losses)
+    return Trace(learner.algorithm, actions, called, reasons, losses)
 
 
-class _Rounds:
-    """A learner, its stream, and the actions, calls and reasons of the rounds so far, (T,) each."""
-
-    def __init__(self, learner: Learner, stream: Stream) -> None:
-        self.learner, self.stream = learner, stream
-        self.actions = np.empty(len(stream), dtype=np.int64)
-        self.called = np.empty(len(stream), dtype=np.bool_)
-        self.reasons = np.empty(len(stream), dtype="U12")
+# Plays rounds from the first number up to the second, or until none of the calls left (the third) is; returns the rounds
+# done and the calls left.
+PlayPart = Callable[[int, int, int], tuple[int, int]]
 
 
-class _OneByOne(_Rounds):
+class _Recorded(NamedTuple):
+    """The rounds so far, (T,) each."""
+
+    actions: np.ndarray
+    called: np.ndarray
+    reasons: np.ndarray
+
+
+def _one_by_one(
+    learner: Learner, stream: Stream, recorded: _Recorded, delay: int, lost: np.ndarray | None
+) -> PlayPart:
     """Rounds one at a time: decide, observe, update."""
+    sent: deque[tuple[int, Decision, float]] = deque()
+    ids = [None] * len(stream) if stream.context_ids is None else stream.context_ids.tolist()
+    index = {name: i for i, name in enumerate(learner.action_names)}
+    actions, called, reasons = recorded
 
-    def __init__(self, learner: Learner, stream: Stream, delay: int, lost: np.ndarray | None) -> None:
-        super().__init__(learner, stream)
-        self.delay, self.lost = delay, lost
-        self.sent: deque[tuple[int, Decision, float]] = deque()
-        self.ids = [None] * len(stream) if stream.context_ids is None else stream.context_ids.tolist()
-        self.index = {name: i for i, name in enumerate(learner.action_names)}
-
-    def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
-        """Play rounds from start up to stop, or until no call is left; rounds done and calls left."""
-        learner, stream = self.learner, self.stream
+    def play(start: int, stop: int, left: int) -> tuple[int, int]:
         for t in range(start, stop):
-            decision = learner.decide(stream.contexts[t], context_id=self.ids[t])
-            self.actions[t] = self.index[decision.action]
-            self.called[t], self.reasons[t] = decision.needs_reward, decision.reason
+            decision = learner.decide(stream.contexts[t], context_id=ids[t])
+            actions[t] = index[decision.action]
+            called[t], reasons[t] = decision.needs_reward, decision.reason
             if decision.needs_reward:
-                self.sent.append((t, decision, stream.reward(t, self.actions[t])))
+                sent.append((t, decision, stream.reward(t, actions[t])))
                 left -= 1
-            self._deliver(t)
+            while sent and sent[0][0] + delay <= t:
+                asked, earlier, reward = sent.popleft()
+                if lost is not None and lost[asked]:
+                    learner.forget(earlier)
+                else:
+                    learner.update(earlier, reward)
             if left == 0:
                 return t + 1, 0
         return stop, left
 
-    def _deliver(self, t: int) -> None:
-        while self.sent and self.sent[0][0] + self.delay <= t:
-            called, decision, reward = self.sent.popleft()
-            if self.lost is not None and self.lost[called]:
-                self.learner.forget(decision)
-            else:
-                self.learner.update(decision, reward)
+    return play
 
 
-class _Compiled(_Rounds):
+def _compiled(learner: Learner, stream: Stream, recorded: _Recorded) -> PlayPart:
     """The same rounds in compiled code."""
+    known = learner.log_answers(stream.contexts, stream.context_ids)
+    contexts, means, draws = (
+        np.ascontiguousarray(given, dtype=np.float64)
+        for given in (stream.contexts, stream.means, stream.draws)
+    )
+    all_codes = np.empty(len(stream), dtype=np.int64)
 
-    def __init__(self, learner: Learner, stream: Stream) -> None:
-        super().__init__(learner, stream)
-        self.known = learner.log_answers(stream.contexts, stream.context_ids)
-        self.contexts, self.means, self.draws = (
-            np.ascontiguousarray(given, dtype=np.float64)
-            for given in (stream.contexts, stream.means, stream.draws)
-        )
-        self.codes = np.empty(len(stream), dtype=np.int64)
-
-    def play(self, start: int, stop: int, left: int) -> tuple[int, int]:
-        learner, sets = self.learner, self.learner.sets
+    def play(start: int, stop: int, left: int) -> tuple[int, int]:
+        sets = learner.sets
         sets.grow_capacity()
+        rounds = contexts, means, draws, stream.binary, *known
+        places = learner.rounds - start, start, stop, left
         done, left = runs.run(
-            sets.scratch.observed,
-            self.contexts,
-            self.means,
-            self.draws,
-            self.stream.binary,
-            *self.known,
-            learner.key,
-            learner.rounds - start,
-            start,
-            stop,
-            left,
-            self.actions,
-            self.codes,
-            sets.bounds,
+            sets.scratch.observed, *rounds, learner.key, *places, recorded.actions, all_codes, sets.bounds
         )
-        codes = self.codes[start:done]
-        self.called[start:done] = (codes == choice.EXPLORE) | (codes == choice.SPOT_CHECK)
-        self.reasons[start:done] = np.array(REASONS)[codes]
-        learner.add_counts(rounds=done - start, calls=int(self.called[start:done].sum()))
+        codes = all_codes[start:done]
+        recorded.called[start:done] = (codes == choice.EXPLORE) | (codes == choice.SPOT_CHECK)
+        recorded.reasons[start:done] = np.array(REASONS)[codes]
+        learner.add_counts(rounds=done - start, calls=int(recorded.called[start:done].sum()))
         if done == start:  # a refused round: raise its error
-            learner.decide(self.contexts[done])
+            learner.decide(contexts[done])
         return done, left
+
+    return play
 
 
 def _compiles(learner: Learner, stream: Stream) -> bool:

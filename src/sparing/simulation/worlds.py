@@ -51,7 +51,6 @@ class Stream:
         t : int
             Number of the round, from 0.
         action : int
-            Index of the action.
         """
         mean, draw = self.means[t, action], self.draws[t]
         return float(draw < mean) if self.binary else float(mean + draw)
@@ -161,9 +160,7 @@ class LinearWorld:
         Parameters
         ----------
         rounds : int
-            Number of contexts.
         rng : numpy.random.Generator
-            Source of the contexts.
         """
         if self.pool is not None:
             return self.pool[rng.integers(0, len(self.pool), rounds)]
@@ -178,7 +175,6 @@ class LinearWorld:
         Parameters
         ----------
         contexts : array of shape (n, d)
-            The contexts.
         """
         return contexts @ self.theta.T
 
@@ -188,9 +184,7 @@ class LinearWorld:
         Parameters
         ----------
         rows : int
-            Number of rounds.
         rng : numpy.random.Generator
-            Source of contexts and noise.
         """
         rows = integer("rows", rows, hint="; say how many a linear world should log")
         return self._stream(self.contexts(rows, rng), np.arange(rows), rng)
@@ -201,9 +195,7 @@ class LinearWorld:
         Parameters
         ----------
         rounds : int
-            Number of rounds.
         rng : numpy.random.Generator
-            Source of contexts, order and noise.
         log : Log, optional
             Log whose contexts come first.
         """
