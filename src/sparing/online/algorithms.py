@@ -460,7 +460,7 @@ def _points(
     """Points for 𝓛, ellipsoids from online rows for the other actions."""
     if not callable(supported):
         raise SettingError(
-            f"supported={supported!r}; must be top(L), elbow(), certified_within(ε) or given({{...}})"
+            f"supported={supported!r}; must be most_logged(L), elbow(), certified_within(ε) or supported_actions({{...}})"
         )
     number("inflate", inflate, least=0)
     chosen = supported(log, start.sums, start.assumptions)
