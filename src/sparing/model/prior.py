@@ -658,11 +658,10 @@ def _default_prior(
 def _expected(
     sums: Statistics, blocks: FeatureBlocks, noise: float | None
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """The hyperprior's s° (d,), the deviation of W's column 0 (d,), and the reward deviation, at least the given noise."""
+    """The hyperprior's s° (d,), the deviation of W's column 0 (d,), and the reward deviation, or the given noise if that is 0."""
     gram = sums.gram.sum(axis=0)
     root = float(np.sqrt(sums.squares.sum() / sums.n_rows))
-    deviation = max(reward_deviation(sums, blocks), noise or 0.0)
-    deviation = max(deviation, SMALLEST_NOISE * root)
+    deviation = max(reward_deviation(sums, blocks), SMALLEST_NOISE * root) or noise or 0.0
     if not deviation > 0:
         raise SettingError(
             "the log's rewards are all 0, so the noise and the prior's width would be estimated as 0. "
