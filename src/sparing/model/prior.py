@@ -232,7 +232,7 @@ def item_variances(covariance: np.ndarray, items: np.ndarray) -> np.ndarray:
 
 
 # Hyperprior: medians of the deviation between actions over 19 real problems, in reward deviations, and the deviation of its
-# logarithm between problems (docs/research-notes.md). A level differs between constant features, slopes over all other blocks.
+# logarithm between problems (docs/research-notes.md): of the level (constant features), and of the slopes of a block.
 LEVEL, SLOPES, LOG_DEVIATION = 0.34, 0.23, 0.73
 PROPOSALS = 64  # scales at which their posterior is evaluated; even
 WIDER = 1.5  # proposals are this much wider than the normal approximation of the posterior
@@ -552,7 +552,7 @@ def evidence_prior(
     """Fit the prior of maximum evidence; one logged action is enough.
 
     Scales have the hyperprior log s ~ N(log s°, LOG_DEVIATION²), s° = c · reward deviation ÷ root mean square ‖x_block‖, with c =
-    LEVEL for a constant, and SLOPES² shared evenly by all other blocks. The spread is the root mean square over the posterior of
+    LEVEL for a constant and SLOPES for every other block. The spread is the root mean square over the posterior of
     the scales. A noise that is not given has log σ ~ N(log reward deviation, 1). A given `scale` replaces all spreads; a given `mean` (d,)
     is Ŵ, without uncertainty. `items` (K, q) and `standard` are as returned by `standardised`.
     """
@@ -674,8 +674,7 @@ def _expected(
     if not constant.any():
         return float(np.hypot(LEVEL, SLOPES)) * unit, flat * unit, deviation
     # Features explain at most one reward deviation on average, so that is the deviation of their common coefficients.
-    slopes = SLOPES / np.sqrt(max(len(blocks.names) - len(np.unique(blocks.of[constant])), 1))
-    return np.where(constant, LEVEL, slopes) * unit, np.where(constant, flat, 1.0) * unit, deviation
+    return np.where(constant, LEVEL, SLOPES) * unit, np.where(constant, flat, 1.0) * unit, deviation
 
 
 def _constant_blocks(sums: Statistics, blocks: FeatureBlocks) -> np.ndarray:
