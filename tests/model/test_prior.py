@@ -6,7 +6,15 @@ import pytest
 import sparing
 from sparing.errors import SettingError
 from sparing.log import Log
-from sparing.model.prior import MOST_BLOCKS, ActionSums, PriorScales, blocks_of, evidence_prior, fit
+from sparing.model.prior import (
+    MOST_BLOCKS,
+    ActionSums,
+    PriorScales,
+    blocks_of,
+    evidence_of,
+    evidence_prior,
+    fit,
+)
 from sparing.model.statistics import Statistics
 
 D = 3
@@ -31,21 +39,47 @@ def score(sums, prior, scales):
     """Log evidence and hyperprior, from the formulas of the page."""
     deviation = np.sqrt(sums.squares.sum() / sums.n_rows - (sums.response[:, 0].sum() / sums.n_rows) ** 2)
     size = np.sqrt(np.einsum("kii->i", sums.gram) / sums.n_rows)
-    expected = deviation / np.array([size[0], np.hypot(*size[1:])])
-    away = np.log([*(scales.spread[:2] / expected), scales.noise / deviation])
+    expected = deviation * np.array([0.34, 0.23]) / np.array([size[0], np.hypot(*size[1:])])
+    away = np.log([*(scales.spread[:2] / expected), scales.noise / deviation]) / [0.73, 0.73, 1.0]
     ones = np.ones((sums.n_actions, 1))
     return fit(ActionSums.of(sums, ones, prior.flat, None), scales).evidence - 0.5 * away @ away
 
 
-@pytest.mark.parametrize("counts", [[40] * 8 + [0], [3] * 30, [200]])
+MANY = [[40] * 8 + [0], [3] * 30, [200]]
+
+
+@pytest.mark.parametrize("counts", MANY)
 def test_no_scales_near_by_have_more_evidence(counts):
     sums = sums_of(counts, level=2.0)
-    prior = evidence_prior(sums)
-    best = score(sums, prior, PriorScales(prior.noise, prior.spread, prior.slope))
+    prior, found = evidence_prior(sums), evidence_of(sums, blocks=blocks_of(sums))
+    spread = np.array([found.spreads["constant"], *[found.spreads["features"]] * 2])
+    best = score(sums, prior, PriorScales(found.noise, spread, prior.slope))
     for direction in np.vstack([np.eye(3), -np.eye(3), [[1, -1, 1], [-1, 1, -1], [1, 1, -1]]]):
         moved = np.exp(0.05 * direction)
-        scales = PriorScales(prior.noise * moved[2], prior.spread * moved[[0, 1, 1]], prior.slope)
+        scales = PriorScales(found.noise * moved[2], spread * moved[[0, 1, 1]], prior.slope)
         assert score(sums, prior, scales) < best
+
+
+@pytest.mark.parametrize("counts", MANY)
+def test_the_spread_is_the_root_mean_square_over_the_posterior_of_the_scales(counts):
+    """Against a fine grid over log s, at the noise of the mode: scales that few actions inform are integrated, not plugged in."""
+    sums = sums_of(counts, level=2.0)
+    prior, mode = evidence_prior(sums), evidence_of(sums, blocks=blocks_of(sums))
+    steps = np.linspace(-3, 3, 41)
+    level, slope = (mode.spreads[name] * np.exp(steps) for name in ("constant", "features"))
+    logs = np.array(
+        [
+            [score(sums, prior, PriorScales(mode.noise, np.array([a, b, b]), prior.slope)) for b in slope]
+            for a in level
+        ]
+    )
+    weights = np.exp(logs - logs.max())
+    weights /= weights.sum()
+    exact = np.sqrt([(weights.sum(axis=1) @ level**2), (weights.sum(axis=0) @ slope**2)])
+    np.testing.assert_allclose(prior.spread[:2], exact, rtol=0.1)
+    modes = np.array([mode.spreads["constant"], mode.spreads["features"]])
+    if len(counts) == 1:
+        assert (exact > 1.3 * modes).any()  # plugging the mode in would be too sure
 
 
 def test_the_scales_are_found_again():

@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import sparing
 from sparing import confident, economical
-from sparing.errors import SettingError
 from sparing.model.statistics import Statistics
-from sparing.planning.plan import LEARNERS, LOG_ALONE, MOST_CONTEXTS, context_pool, draw_world, plan
+from sparing.planning.plan import LEARNERS, LOG_ALONE, MOST_CONTEXTS, context_pool, plan
+from sparing.planning.worlds import Worlds
 from sparing.simulation import LinearWorld, draw_log, simulate
 
 PRIOR_MEAN, PRIOR_SCALE, NOISE = np.array([0.3, 0.3, 0.3]), 0.8, 1.0
@@ -48,9 +49,8 @@ def planned(log):
 def test_worlds_have_the_posterior_mean_and_covariance(log):
     sums = Statistics.of(log)
     pull = NOISE**2 / PRIOR_SCALE**2
-    believed = confident(log, **BELIEFS)
-    rng = np.random.default_rng(5)
-    draws = np.array([draw_world(believed, log.contexts, rng).theta for _ in range(4000)])
+    possible = Worlds(confident(log, **BELIEFS).prior, sums, log.contexts, 0.0, seed=5)
+    draws = np.array([possible.parameters(number) for number in range(4000)])
     for action in range(5):
         precision = (sums.gram[action] + pull * np.eye(3)) / NOISE**2
         covariance = np.linalg.inv(precision)
@@ -67,19 +67,35 @@ def test_worlds_have_the_posterior_mean_and_covariance(log):
     assert np.abs(correlation[between]).max() < 4.5 / math.sqrt(4000)
 
 
-def test_worlds_meet_the_contexts_of_the_log_with_new_luck(log):
-    world = draw_world(confident(log, **BELIEFS), log.contexts, np.random.default_rng(1))
-    stream = world.live_stream(4000, np.random.default_rng(2))
-    rows = [np.flatnonzero((log.contexts == x).all(axis=1))[0] for x in stream.contexts]
-    counts = np.bincount(rows, minlength=log.n_rows)
-    assert stats.chisquare(counts).pvalue > 1e-4
-    np.testing.assert_allclose(stream.means, stream.contexts @ world.theta.T)
-    assert abs(stream.draws.std() - NOISE) < 4.5 * NOISE / math.sqrt(2 * 4000)
-    assert (stream.context_ids == -1).all()
-    logged = world.log_stream(10, np.random.default_rng(2))
-    assert logged.context_ids.tolist() == list(range(10))
-    with pytest.raises(SettingError, match="rounds=None"):
-        world.live_stream(None, np.random.default_rng(2))
+def test_worlds_meet_the_contexts_of_the_log_with_new_noise(log):
+    prior, sums = confident(log, **BELIEFS).prior, Statistics.of(log)
+    for misfit in (0.0, 0.6 * NOISE):
+        possible = Worlds(prior, sums, log.contexts, misfit, seed=1)
+        stream = possible.stream(3, 4000)
+        rows = [np.flatnonzero((log.contexts == x).all(axis=1))[0] for x in stream.contexts]
+        counts = np.bincount(rows, minlength=log.n_rows)
+        assert stats.chisquare(counts).pvalue > 1e-4
+        off = stream.means - stream.contexts @ possible.parameters(3).T
+        # What the features cannot explain belongs to a context and an action, and takes its share of the noise.
+        assert off.std() == pytest.approx(misfit, rel=0.15)
+        np.testing.assert_array_equal(off[np.array(rows) == rows[0]].std(axis=0) < 1e-12, True)
+        left = math.sqrt(NOISE**2 - misfit**2)
+        assert abs(stream.draws.std() - left) < 4.5 * left / math.sqrt(2 * 4000)
+
+
+def test_scales_that_few_actions_inform_differ_between_worlds():
+    """One logged action of two says nothing of how actions differ: worlds have the hyperprior's scales, log-deviation .73."""
+    rng = np.random.default_rng(0)
+    x = np.c_[np.ones(400), rng.normal(size=(400, 2))]
+    log = sparing.Log.from_indices(x, np.zeros(400, dtype=np.int32), rng.normal(size=400), (0, 1))
+    prior, sums = economical(log, call_cost=0.01).prior, Statistics.of(log)
+    possible = Worlds(prior, sums, x, 0.0, seed=0)
+    away = np.array([np.subtract(*possible.parameters(number)[:, 0]) for number in range(3000)])
+    # What they share is unknown too: both differ from it by s, and the logged one's own estimate by 1/√400.
+    scales = np.hypot(math.sqrt(2) * 0.34 * np.exp(0.73 * rng.standard_normal(200_000)), 1 / math.sqrt(400))
+    for level in (0.5, 0.8, 0.95):
+        exact = np.quantile(np.abs(scales * rng.standard_normal(200_000)), level)
+        assert np.quantile(np.abs(away), level) == pytest.approx(exact, rel=0.2)
 
 
 def test_a_long_log_lends_a_part_of_its_contexts():
@@ -182,8 +198,7 @@ def test_the_log_alone_is_the_best_mean_of_the_posterior(log):
     believed = confident(log, **BELIEFS)
     np.testing.assert_allclose(believed.sets.theta, mean)
     for place, number in enumerate(planned.alone.strata.numbers.tolist()):
-        world = draw_world(believed, log.contexts, np.random.default_rng([3, 1, number]))
-        stream = world.live_stream(50, np.random.default_rng([3, 2, number]))
+        stream = Worlds(believed.prior, sums, log.contexts, 0.0, seed=3).stream(number, 50)
         chosen = stream.means[np.arange(50), (stream.contexts @ mean.T).argmax(axis=1)]
         expected = (stream.means.max(axis=1) - chosen).sum()
         assert planned.alone.regret[place, -1] == pytest.approx(expected)

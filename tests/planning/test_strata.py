@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from sparing import economical
+from sparing.model.statistics import Statistics
 from sparing.planning import strata as made
 from sparing.planning.plan import plan
-from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
+from sparing.planning.strata import Strata, draw_strata, interval_rank
+from sparing.planning.worlds import Worlds
 from sparing.simulation import LinearWorld, draw_log
 
 
@@ -32,17 +34,20 @@ def test_what_is_worth_asking_in_few_worlds_only_is_asked(seed, worlds):
 def tried():
     """A learner, and for 120 seeds the worlds of 19 strata of ten: what each earns in a mean, a square and what the log alone loses."""
     start, pool = economical(rare(1), call_cost=0.001, horizon=40), rare(1).contexts[:64]
-    leaders = (pool @ start.sets.theta.T).argmax(axis=1)
+    leaders, sums = (pool @ start.sets.theta.T).argmax(axis=1), Statistics.of(rare(1))
+
+    def possible(seed):
+        return Worlds(start.prior, sums, pool, 0.0, seed)
 
     def features(seed, number):
-        theta = draw_world(start, pool, world_rng(seed, number)).theta
+        theta = possible(seed).parameters(number)
         means = pool @ theta.T
         loss = (means.max(axis=1) - means[np.arange(len(pool)), leaders]).mean()
         return theta[3, 0], theta[3, 0] ** 2, loss, means.max()
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(made, "DRAWN", 10)
-        found = [draw_strata(start, pool, 19, 1, seed) for seed in range(120)]
+        found = [draw_strata(possible(seed), start.sets.theta, 19, 1) for seed in range(120)]
     values = [np.array([features(seed, n) for n in each.numbers]) for seed, each in enumerate(found)]
     truth = np.mean([features(10**6, number) for number in range(8000)], axis=0)
     mean, spread = start.sets.theta[3, 0], start.assumptions.noise**2 * start.sets.inverse[3, 0, 0]
@@ -131,6 +136,9 @@ def test_a_further_world_falls_inside_as_promised(family, worlds, confidence):
 
 def test_the_same_seed_takes_the_same_worlds():
     start, pool = economical(rare(0), call_cost=0.001, horizon=40), rare(0).contexts
-    one, again, other = (draw_strata(start, pool, 19, 1, seed) for seed in (5, 5, 6))
+    sums = Statistics.of(rare(0))
+    one, again, other = (
+        draw_strata(Worlds(start.prior, sums, pool, 0.0, seed), start.sets.theta, 19, 1) for seed in (5, 5, 6)
+    )
     np.testing.assert_array_equal(one.numbers, again.numbers)
     assert one.numbers.tolist() != other.numbers.tolist()

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from sparing import Log, economical
+from sparing.model.statistics import Statistics
 from sparing.online import start
-from sparing.planning.plan import PRICES, TOLERANCES, draw_world, plan
+from sparing.planning.plan import PRICES, TOLERANCES, plan
+from sparing.planning.worlds import Worlds
 from sparing.simulation import LinearWorld, draw_log
 from sparing.simulation.simulate import play
 
@@ -61,10 +63,10 @@ def test_a_plan_plays_economical_as_it_would_go_live(log, priced):
     start = economical(log, call_cost=COST, horizon=HORIZON, **BELIEFS)
     assert priced.options[1].price == COST
     for place, number in enumerate(priced.alone.strata.numbers.tolist()):
-        world = draw_world(start, log.contexts, np.random.default_rng([0, 1, number]))
+        possible = Worlds(start.prior, Statistics.of(log), log.contexts, 0.0, seed=0)
         learner = start.copy()
         learner.reseed([0, 3, number])
-        trace = play(learner, world.live_stream(HORIZON, np.random.default_rng([0, 2, number])))
+        trace = play(learner, possible.stream(number, HORIZON))
         assert trace.calls[-1] == priced.options[1].calls[place, -1]
         assert trace.regret[-1] == pytest.approx(priced.options[1].regret[place, -1])
 

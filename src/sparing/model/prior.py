@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg
 
 from sparing.errors import SettingError
-from sparing.log.features.encoder import CONSTANT, KERNEL
+from sparing.log.features.encoder import CONSTANT
 from sparing.model.confidence import positive, vector
 from sparing.model.statistics import SMALLEST_NOISE, Statistics, least_squares
 
@@ -231,6 +231,12 @@ def item_variances(covariance: np.ndarray, items: np.ndarray) -> np.ndarray:
     return np.asarray(np.einsum("kp,piqj,kq->kij", items, covariance, items, optimize=True))
 
 
+# Hyperprior: medians of the deviation between actions over 19 real problems, in reward deviations, and the deviation of its
+# logarithm between problems (docs/research-notes.md): of the level (constant features), and of the slopes of a block.
+LEVEL, SLOPES, LOG_DEVIATION = 0.34, 0.23, 0.73
+PROPOSALS = 64  # scales at which their posterior is evaluated; even
+WIDER = 1.5  # proposals are this much wider than the normal approximation of the posterior
+
 FLOOR = 1e-3  # least spread, as a share of the hyperprior's
 STEEPEST = 1e5  # largest ratio of the deviation of column 0 to the spread
 NEARBY = 1e-7  # relative tolerance of a search that starts near its end
@@ -242,6 +248,17 @@ class Evidence(NamedTuple):
     value: float
     noise: float
     spreads: dict[str, float]
+
+
+class ScalePosterior(NamedTuple):
+    """The posterior of the scales, as weighted points; the weights (n,) sum to 1."""
+
+    points: tuple[PriorScales, ...]
+    weights: np.ndarray
+
+    def spread(self) -> np.ndarray:
+        """Root mean square of the spread, (d,): the deviation of a parameter whose scale is not known."""
+        return np.sqrt(self.weights @ np.array([each.spread for each in self.points]) ** 2)
 
 
 class Search:
@@ -261,7 +278,11 @@ class Search:
         lowest = floor, floor, np.array([SMALLEST_NOISE])
         # Steps in units of each scale's standard error, so that all directions have about the same curvature.
         unit = np.sqrt(1 + m * width), np.sqrt(1 + (q - 1) * width), np.sqrt([1 + rows.counts.sum()])
-        self.expected, self.lowest, self.unit = map(self._chosen, (expected, lowest, unit))
+        own, slopes = (np.full(len(width), LOG_DEVIATION),) * 2
+        known = own, slopes, np.ones(1)
+        self.expected, self.lowest, self.unit, self.deviation = map(
+            self._chosen, (expected, lowest, unit, known)
+        )
         self.ends = np.cumsum([len(expected[i]) for i in self.free])[:-1]
 
     def _chosen(self, parts: Sequence[np.ndarray]) -> np.ndarray:
@@ -281,8 +302,8 @@ class Search:
         """Return the negative log posterior and its gradient."""
         found, away = fit(self.rows, self.scales(step)), step / self.unit
         by_blocks = self.blocks.sums(found.by_spread), self.blocks.sums(found.by_slope)
-        slope = self._chosen((*by_blocks, np.array([found.by_noise]))) - away
-        return float(0.5 * away @ away) - found.evidence, -slope / self.unit
+        slope = self._chosen((*by_blocks, np.array([found.by_noise]))) - away / self.deviation**2
+        return float(0.5 * ((away / self.deviation) ** 2).sum()) - found.evidence, -slope / self.unit
 
     def best(self, near: Evidence | None = None) -> PriorScales:
         """Minimise the loss, starting just below the hyperprior's scales.
@@ -292,6 +313,7 @@ class Search:
         from scipy import optimize  # slow to import
 
         if not self.free:
+            self.mode = np.zeros(0)
             return self.start
         low, high = np.log(self.lowest), -np.log(FLOOR)
         begin, close = np.maximum(-0.5, low / 2), 1e-10
@@ -314,7 +336,33 @@ class Search:
         limits: Any = {"maxiter": 60, "ftol": close, "gtol": 1e-4}
         steps = begin * self.unit
         found = optimize.minimize(above, steps, jac=True, method="L-BFGS-B", bounds=bounds, options=limits)
+        self.mode = found.x
         return self.scales(found.x)
+
+    def posterior(self) -> "ScalePosterior":
+        """Importance-weighted scales around the mode; `best` must have been called.
+
+        The proposal is the normal approximation by the curvature of the loss, made wider.
+        """
+        n = len(self.mode)
+        if not n:
+            return ScalePosterior((self.start,), np.ones(1))
+        known, (least, _) = self.unit * self.deviation, self.loss(self.mode)
+        curvature = np.empty((n, n))
+        for i in range(n):
+            shift = np.zeros(n)
+            shift[i] = 0.05 * known[i]
+            change = self.loss(self.mode + shift)[1] - self.loss(self.mode - shift)[1]
+            curvature[i] = change / (2 * shift[i])
+        values, vectors = np.linalg.eigh(0.5 * (curvature + curvature.T))
+        values = np.maximum(values, float((1 / known**2).min()))  # no wider than the hyperprior
+        half = np.random.default_rng(n).standard_normal((PROPOSALS // 2, n))
+        z = np.concatenate([half, -half])
+        steps = self.mode + WIDER * (z / np.sqrt(values)) @ vectors.T
+        steps = np.clip(steps, np.log(self.lowest) * self.unit, -np.log(FLOOR) * self.unit)
+        weights = np.array([least - self.loss(each)[0] for each in steps]) + 0.5 * (z**2).sum(axis=1)
+        weights = np.exp(weights - weights.max())
+        return ScalePosterior(tuple(map(self.scales, steps)), weights / weights.sum())
 
 
 FLAT, FLATTEST = (
@@ -372,7 +420,7 @@ class Prior:
     is given). weights (q, d) is Ŵ and coefficient_covariance (q, d, q, d) its covariance given the log; items (K, q) are the
     z_a. It was fitted to `actions` logged actions. `informative` holds for each block whether the log determines its spread;
     otherwise the spread is the hyperprior's. `standard` (2, q − 1) holds the means and deviations that standardise item
-    features.
+    features. The spread is the root mean square over `scale_posterior`, which a loaded prior lacks.
     """
 
     noise: float
@@ -387,6 +435,7 @@ class Prior:
     informative: tuple[bool, ...] = ()
     given: tuple[str, ...] = ()
     standard: np.ndarray = field(default_factory=lambda: np.zeros((2, 0)))
+    scale_posterior: ScalePosterior | None = None
 
     def centers(self, items: np.ndarray | None = None) -> np.ndarray:
         """Ŵz_a, (m, d)."""
@@ -444,14 +493,17 @@ class Prior:
 
     def with_noise(self, sums: Statistics, noise: float) -> "Prior":
         """Keep the scales, replace the noise, and fit W again."""
+        return self.at(sums, PriorScales(noise, self.spread, self.slope))
+
+    def at(self, sums: Statistics, scales: PriorScales) -> "Prior":
+        """Replace the scales and fit W again."""
+        found = replace(self, noise=scales.noise, spread=scales.spread, slope=scales.slope)
         if self.certain:
-            return replace(self, noise=noise)
+            return found
         rows = ActionSums.of(sums, self.items, self.flat, None)
-        weights, covariance = common(rows, PriorScales(noise, self.spread, self.slope))
-        size = self.spread[:, None, None] * self.spread
-        return replace(
-            self, noise=noise, weights=weights * self.spread, coefficient_covariance=covariance * size
-        )
+        weights, covariance = common(rows, scales)
+        size = scales.spread[:, None, None] * scales.spread
+        return replace(found, weights=weights * scales.spread, coefficient_covariance=covariance * size)
 
     @property
     def certain(self) -> bool:
@@ -499,8 +551,9 @@ def evidence_prior(
 ) -> Prior:
     """Fit the prior of maximum evidence; one logged action is enough.
 
-    Spreads have the weak hyperprior log s ~ N(log s°, 1), s° = reward deviation ÷ root mean square ‖x_block‖. Slopes have the same one,
-    and so has a noise that is not given, around the reward deviation. A given `scale` replaces all spreads; a given `mean` (d,)
+    Scales have the hyperprior log s ~ N(log s°, LOG_DEVIATION²), s° = c · reward deviation ÷ root mean square ‖x_block‖, with c =
+    LEVEL for a constant and SLOPES for every other block. The spread is the root mean square over the posterior of
+    the scales. A noise that is not given has log σ ~ N(log reward deviation, 1). A given `scale` replaces all spreads; a given `mean` (d,)
     is Ŵ, without uncertainty. `items` (K, q) and `standard` are as returned by `standardised`.
     """
     k, d = sums.response.shape
@@ -521,7 +574,11 @@ def evidence_prior(
     rows = ActionSums.of(sums, z, None if center is not None else flat, center)
     start = PriorScales(deviation if noise is None else noise, spread, expected)
     # A given noise may be a bound, such as half the reward range: spreads are fitted together with the log's own noise.
-    scales = Search(rows.some(), blocks, start, noise=True, spread=scale is None).best()
+    search = Search(rows.some(), blocks, start, noise=True, spread=scale is None)
+    scales = search.best()
+    uncertain = search.posterior()
+    if scale is None:
+        scales = scales._replace(spread=uncertain.spread())
     if noise is not None:
         scales = scales._replace(noise=noise)
     weights, covariance = common(rows, scales)
@@ -541,6 +598,7 @@ def evidence_prior(
         tuple(bool(2 * each >= 1) for each in n_informative),
         given,
         about,
+        uncertain,
     )
 
 
@@ -600,11 +658,10 @@ def _default_prior(
 def _expected(
     sums: Statistics, blocks: FeatureBlocks, noise: float | None
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """The hyperprior's s° (d,), the deviation of W's column 0 (d,), and the reward deviation, at least the given noise."""
+    """The hyperprior's s° (d,), the deviation of W's column 0 (d,), and the reward deviation, or the given noise if that is 0."""
     gram = sums.gram.sum(axis=0)
     root = float(np.sqrt(sums.squares.sum() / sums.n_rows))
-    deviation = max(reward_deviation(sums, blocks), noise or 0.0)
-    deviation = max(deviation, SMALLEST_NOISE * root)
+    deviation = max(reward_deviation(sums, blocks), SMALLEST_NOISE * root) or noise or 0.0
     if not deviation > 0:
         raise SettingError(
             "the log's rewards are all 0, so the noise and the prior's width would be estimated as 0. "
@@ -613,18 +670,25 @@ def _expected(
     sizes = np.sqrt(blocks.sums(np.diag(gram)) / sums.n_rows)
     sizes = np.where(sizes > 0, sizes, max(float(sizes.max()), SMALLEST_NOISE))[blocks.of]
     flat = min(FLAT * max(root, deviation) / deviation, FLATTEST)
-    # Kernel features are many and small: their common coefficients have the size of the hyperprior.
-    kernel = np.array([name == KERNEL for name in blocks.names])[blocks.of]
-    return deviation / sizes, np.where(kernel, 1.0, flat) * deviation / sizes, deviation
+    unit, constant = deviation / sizes, _constant_blocks(sums, blocks)
+    if not constant.any():
+        return float(np.hypot(LEVEL, SLOPES)) * unit, flat * unit, deviation
+    # Features explain at most one reward deviation on average, so that is the deviation of their common coefficients.
+    return np.where(constant, LEVEL, SLOPES) * unit, np.where(constant, flat, 1.0) * unit, deviation
+
+
+def _constant_blocks(sums: Statistics, blocks: FeatureBlocks) -> np.ndarray:
+    """Mask (d,) of the coordinates of constant blocks."""
+    constant = np.array([name == CONSTANT for name in blocks.names])[blocks.of]
+    if (sums.counts > 0).sum() > 1:
+        constant |= constant_features(sums)
+    return constant
 
 
 def reward_deviation(sums: Statistics, blocks: FeatureBlocks) -> float:
     """Standard deviation of the rewards around the fit of constant features; around 0 without them."""
     gram, response = sums.gram.sum(axis=0), sums.response.sum(axis=0)
-    constant = np.array([name == CONSTANT for name in blocks.names])[blocks.of]
-    if (sums.counts > 0).sum() > 1:
-        constant |= constant_features(sums)
-    explained = 0.0
+    constant, explained = _constant_blocks(sums, blocks), 0.0
     if constant.any():
         level = linalg.lstsq(gram[np.ix_(constant, constant)], response[constant])[0]
         explained = float(level @ response[constant])

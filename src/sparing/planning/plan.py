@@ -2,7 +2,7 @@
 
 import inspect
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -10,19 +10,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sparing.engines import Progress
-from sparing.errors import SettingError, UnitWarning
+from sparing.errors import InputError, SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.model.confidence import SupportedSetRule, elbow, find_elbow, more_logged_half, most_logged
-from sparing.model.statistics import LogSummary
+from sparing.model.linearity import LackOfFit, lack_of_fit, sample
+from sparing.model.statistics import LogSummary, Statistics
 from sparing.online import algorithms
 from sparing.online.learner import Learner
-from sparing.online.start import AssumptionSettings, check_log
+from sparing.online.start import AssumptionSettings, KernelOption, check_log, resolve_kernel
 from sparing.planning.result import Option, Plan
-from sparing.planning.strata import Strata, draw_strata, draw_world, interval_rank, world_rng
+from sparing.planning.strata import Strata, draw_strata, interval_rank
+from sparing.planning.worlds import Worlds
 from sparing.simulation.parallel import run_in_threads
 from sparing.simulation.simulate import play
-from sparing.simulation.worlds import LinearWorld
 from sparing.validation import check_known, fraction, integer, number, one_of
 
 # Plays the best mean of the posterior without calls; all others are compared with it.
@@ -71,13 +72,15 @@ def plan(
     seed: int = 0,
     workers: int | None = None,
     progress: Progress | None = None,
+    kernel: KernelOption = None,
     **settings: Unpack[PlanSettings],
 ) -> Plan:
     """Predict how many reward calls are worth making live, and what they gain and cost.
 
-    Each world has parameters θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), drawn from the posterior that `economical` and `confident` start with,
-    and contexts drawn from the log's with replacement. Every learner starts from the real log and meets the same worlds; so does
-    the log alone, which plays the best mean and makes no calls. Many more worlds are drawn than simulated: they are ordered by the
+    Each world has the scales of the prior, what actions share, and each action's parameters, drawn from their joint posterior, and
+    contexts drawn from the log's with replacement. If the log shows that rewards are not linear, the share of the residuals that a
+    flexible model predicts is part of the worlds, and cannot be learnt. Every learner starts from the real log and meets the same
+    worlds; so does the log alone, which plays the best mean and makes no calls. Many more worlds are drawn than simulated: they are ordered by the
     regret of the log alone and cut into `worlds` equal strata, and one world of each stratum is simulated (of the highest one,
     four). Intervals are order statistics: a further world falls inside with probability `confidence` or more.
 
@@ -108,6 +111,8 @@ def plan(
         Number of threads; by default one per core. It does not change the results.
     progress : callable, optional
         Called with the worlds done and the worlds in all.
+    kernel : int, "auto" or None
+        Kernel features to add, as in `economical`.
     **settings
         Settings of the learners, see `PlanSettings`.
 
@@ -141,13 +146,20 @@ def plan(
     for name in settings:
         check_known(name, (*inspect.getfullargspec(plan).kwonlyargs, *PlanSettings.__annotations__))
     terms = {"call_cost": cost, "calls": calls, "horizon": length}
-    starts = _starts(_known(log, names), names, settings, terms, levels)
-    pool = _pool(log, seed)
+    if kernel is not None:
+        log = resolve_kernel(log, kernel)
+    known = _known(log, names)
+    starts = _starts(known, names, settings, terms, levels)
+    pool, prior, fit = _pool(log, seed), starts[0].prior, _fit(log)
+    assert prior is not None
+    sums = known.statistics if isinstance(known, LogSummary) else Statistics.of(known)
+    misfit = prior.noise * float(np.sqrt(fit.explained)) if fit is not None and fit.found else 0.0
     checkpoints = np.unique(np.ceil(length * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * length < SMALL:
         workers = 1
-    strata = draw_strata(starts[0], pool, worlds, rank, seed)
-    run = partial(_run_world, partial(draw_world, starts[0], pool), starts, checkpoints, seed)
+    possible = Worlds(prior, sums, pool, misfit, seed)
+    strata = draw_strata(possible, starts[0].sets.theta, worlds, rank)
+    run = partial(_run_world, possible, starts, checkpoints)
     results = np.array(run_in_threads(run, strata.numbers.tolist(), workers=workers, progress=progress))
     options = tuple(map(partial(_option, strata), starts, *results.transpose(2, 1, 0, 3)))
     return Plan(
@@ -191,24 +203,30 @@ def _known(log: AnyLog, names: Sequence[str]) -> Any:
 
 
 def _run_world(
-    draw: Callable[[np.random.Generator], LinearWorld],
+    possible: Worlds,
     starts: tuple[Learner, ...],
     checkpoints: np.ndarray,
-    seed: int,
     number: int,
     progress: Progress | None = None,
 ) -> np.ndarray:
     """Return calls and regret of every learner in one world at each checkpoint, (learners, 2, C)."""
-    world = draw(world_rng(seed, number))
-    stream = world.live_stream(int(checkpoints[-1]), np.random.default_rng([seed, 2, number]))
+    stream = possible.stream(number, int(checkpoints[-1]))
     found = np.empty((len(starts), 2, len(checkpoints)))
     for place, start in enumerate(starts):
         learner = start.copy()
         # The random stream of a live learner is unknown too: ties and samples differ between worlds.
-        learner.reseed([seed, 3, number])
+        learner.reseed([possible.seed, 3, number])
         trace = play(learner, stream, progress=progress)
         found[place] = trace.calls[checkpoints - 1], trace.regret[checkpoints - 1]
     return found
+
+
+def _fit(log: AnyLog) -> LackOfFit | None:
+    """Whether the log shows that rewards are not linear; None if it has too few rows to tell."""
+    try:
+        return lack_of_fit(sample(log), boosted=False)
+    except InputError:
+        return None
 
 
 def _starts(

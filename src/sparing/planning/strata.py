@@ -5,14 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.online.learner import Learner
-from sparing.simulation.worlds import LinearWorld
+from sparing.planning.worlds import CONTEXTS, Worlds
 
 # Worlds drawn per stratum; with many actions or features fewer, but 8 can be halved 3 times.
 DRAWN, FEWEST = 50, 8
 MOST = 20_000  # worlds drawn in all, unless there are as many strata
 WORK = 5e9  # products in all: a second or two
-CONTEXTS = 128  # contexts over which a loss is averaged
 # The highest stratum is halved, its higher half again, and so on: few worlds may have all that calls can gain.
 HALVINGS = 3
 SLACK = 1e-9  # against rounding just below or above an integer
@@ -93,12 +91,11 @@ def interval_rank(worlds: int, confidence: float) -> int:
     return max(int(worlds * (1 - confidence) / 2 + SLACK), 1)
 
 
-def draw_strata(posterior: Learner, pool: np.ndarray, worlds: int, rank: int, seed: int) -> Strata:
-    """Draw many worlds, order them by the regret of the log alone, cut them into strata, take one of each."""
-    rng = np.random.default_rng([seed, 4])
-    contexts = pool[rng.permutation(len(pool))[:CONTEXTS]]
-    each = _each(worlds, *posterior.sets.theta.shape)
-    order = np.argsort(_losses(posterior, contexts, worlds * each, seed), kind="stable")
+def draw_strata(possible: Worlds, theta: np.ndarray, worlds: int, rank: int) -> Strata:
+    """Draw many worlds, order them by the regret of playing the best mean of θ (K, d), cut them into strata, take one of each."""
+    rng = np.random.default_rng([possible.seed, 5])
+    each = _each(worlds, *theta.shape)
+    order = np.argsort(possible.losses(theta, worlds * each), kind="stable")
     sizes = np.array([each] * (worlds - 1) + _halved(each))
     taken = sizes.cumsum() - sizes + rng.integers(sizes)
     return Strata(order[taken], sizes, worlds, rank)
@@ -115,39 +112,3 @@ def _halved(size: int) -> list[int]:
         sizes.append((size + 1) // 2)
         size //= 2
     return [*sizes, size]
-
-
-def _losses(posterior: Learner, contexts: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Return the mean regret per round of the log alone in each world, mean_x max_a x·(θ_a − θ_leader(x)), (count,)."""
-    rows, leaders = np.arange(len(contexts)), (contexts @ posterior.sets.theta.T).argmax(axis=1)
-    root, losses = _root(posterior), np.empty(count)
-    for number in range(count):
-        means = contexts @ _parameters(posterior, root, world_rng(seed, number)).T
-        losses[number] = (means.max(axis=1) - means[rows, leaders]).mean()
-    return losses
-
-
-def world_rng(seed: int, number: int) -> np.random.Generator:
-    """Return the generator of a world's parameters; a world can be drawn again from its number."""
-    return np.random.default_rng([seed, 1, number])
-
-
-def draw_world(posterior: Learner, pool: np.ndarray, rng: np.random.Generator) -> LinearWorld:
-    """Draw a world with θ_a ~ N(V_a⁻¹ b_a, σ² V_a⁻¹), independent between actions: the posterior of a learner at its start.
-
-    A live context equal to a logged one is a new round with new noise.
-    """
-    theta = _parameters(posterior, _root(posterior), rng)
-    return LinearWorld(
-        theta=theta, noise=posterior.assumptions.noise, pool=pool, action_names=posterior.action_names
-    )
-
-
-def _root(posterior: Learner) -> np.ndarray:
-    """Return a square root of each action's covariance σ² V_a⁻¹, (K, d, d)."""
-    return posterior.assumptions.noise * np.linalg.cholesky(posterior.sets.inverse)
-
-
-def _parameters(posterior: Learner, root: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    mean = posterior.sets.theta
-    return mean + np.einsum("kij,kj->ki", root, rng.standard_normal(mean.shape))
