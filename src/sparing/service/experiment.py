@@ -70,21 +70,6 @@ def action_number(word: str, names: Sequence[Hashable]) -> int:
     return texts.index(label)
 
 
-class DecisionRequest(NamedTuple):
-    """A request for a decision: the context as it is stored and as the learner sees it."""
-
-    decision_id: bytes
-    ts: int
-    x: np.ndarray
-    context: bytes
-    allowed: np.ndarray | None = None
-    context_id: Hashable | None = None
-    subject: bytes | None = None
-    request_id: str | None = None
-    request_hash: bytes | None = None
-    active: bool = True
-
-
 class PendingDecision(NamedTuple):
     """A decision that is not closed: the number of its call in the learner, which imputes a deferred one when it is activated."""
 
@@ -102,7 +87,7 @@ class ServedDecision(NamedTuple):
     action: int
     reason: str
     asked: bool
-    chances: Chances
+    chances: Chances = Chances(0.0, 0.0)
     plan: Decision | None = None  # the learner's proposal, if it is served
 
 
@@ -157,102 +142,75 @@ class ExperimentState:
             mask[number] = True
         return mask
 
-    def decide(self, asked: DecisionRequest) -> DecisionEvent:
-        """Decide in a context without changing the state; `seq` is set when the event is stored."""
+    def decide(self, event: DecisionEvent, x: np.ndarray) -> DecisionEvent:
+        """Decide in a context (d,) without changing the state: complete an event that has the request only."""
         if self.mode == "paused":
             raise unavailable("paused", "the experiment is paused. Set its mode to live, shadow or fallback")
-        served = self._decide_live(asked) if self.mode == "live" else self._decide_fallback(asked)
-        arm, action, reason, needs_reward, chances, plan = served
-        if needs_reward and (plan is None or not plan.needs_reward):
-            self.learner.check_learnable(action, asked.x)
+        allowed = events.unpack_mask(event.eligible, len(self.active))
+        live = self.mode == "live"
+        served = self._decide_live(event, x, allowed) if live else self._decide_fallback(event, allowed)
+        event.arm, event.action, event.reason, event.needs_reward, chances, plan = served
+        event.play_probability, event.call_probability = chances
+        if event.needs_reward and (plan is None or not plan.needs_reward):
+            self.learner.check_learnable(event.action, x)
         if plan is None:
-            mean, spread = self.learner.value(action, asked.x)
-            estimate: tuple[float, float, float, float | None] = mean, mean - spread, mean + spread, None
+            mean, spread = self.learner.value(event.action, x)
+            event.value, event.low, event.high, event.worth = mean, mean - spread, mean + spread, None
         else:
-            estimate = plan.value, plan.low, plan.high, plan.worth
+            event.value, event.low, event.high, event.worth = plan.value, plan.low, plan.high, plan.worth
+        event.model_seq = self.seq
         window = self.options.reward_window
-        closes = window is not None and (needs_reward or not asked.active)
-        return DecisionEvent(
-            0,
-            self.experiment,
-            asked.ts,
-            asked.decision_id,
-            asked.request_id,
-            asked.request_hash,
-            asked.subject,
-            None if asked.context_id is None else msgspec.json.encode(asked.context_id).decode(),
-            asked.context,
-            None if asked.allowed is None else np.packbits(asked.allowed).tobytes(),
-            arm,
-            action,
-            needs_reward,
-            reason,
-            chances.play,
-            chances.call,
-            *estimate,
-            self.seq,
-            asked.active,
-            asked.ts + round((window or 0.0) * events.SECOND) if closes else None,
-        )
+        closes = window is not None and (event.needs_reward or not event.active)
+        event.expires = event.ts + round((window or 0.0) * events.SECOND) if closes else None
+        return event
 
-    def _decide_fallback(self, asked: DecisionRequest) -> ServedDecision:
-        chances = self._variant_probabilities(self.options.fallback, asked.allowed)
-        action = draw_action(chances, self._uniform("fallback", asked.decision_id))
-        asks = self.mode == "shadow" and not self.budget_exhausted(asked.ts)
+    def _decide_fallback(self, event: DecisionEvent, allowed: np.ndarray | None) -> ServedDecision:
+        chances = self._variant_probabilities(self.options.fallback, allowed)
+        action = draw_action(chances, self._uniform("fallback", event.decision_id))
+        asks = self.mode == "shadow" and not self.budget_exhausted(event.ts)
         share = float(chances[action])
         return ServedDecision(
             self.mode, action, events.FALLBACK, asks, Chances(share, share if asks else 0.0)
         )
 
-    def _decide_live(self, asked: DecisionRequest) -> ServedDecision:
+    def _decide_live(self, event: DecisionEvent, x: np.ndarray, allowed: np.ndarray | None) -> ServedDecision:
         """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds."""
-        options, x, allowed, spent = self.options, asked.x, asked.allowed, self.budget_exhausted(asked.ts)
-        apart, explore = options.holdout, 0.0 if spent else options.explore
+        options, who, spent = self.options, event.decision_id, self.budget_exhausted(event.ts)
+        apart, mask = options.holdout, self.active if allowed is None else allowed
+        explore, check = (0.0, 0.0) if spent else (options.explore, options.check)
         quiet = bool(apart or explore or spent)  # the probabilities of a variant are in closed form
         plan = self.learner.propose(
             x,
             allowed=allowed,
-            context_id=asked.context_id,
-            entropy=self.salt + asked.decision_id,
+            context_id=None if event.context_id is None else msgspec.json.decode(event.context_id),
+            entropy=self.salt + who,
             spot_checks=not quiet,
         )
         if spent and plan.needs_reward:
             plan = self._best_without_call(x, allowed)
-        served = self._arm(asked, plan, apart, explore, spent)
-        if not apart and not explore:
-            return served
+        held_out = self._variant_probabilities(options.holdout_policy, allowed) if apart else mask
+        served = ServedDecision("policy", plan.action, plan.reason, plan.needs_reward, plan=plan)
+        if apart and self._uniform("holdout", event.subject or who) < apart:
+            action = draw_action(held_out, self._uniform("aside", who))
+            served = ServedDecision("holdout", action, events.BUDGET if spent else events.HOLDOUT, not spent)
+        elif explore and self._uniform("explore", who) < explore:
+            action = draw_action(mask / mask.sum(), self._uniform("anyone", who))
+            served = ServedDecision("policy", action, events.UNIFORM, True)
+        elif not plan.needs_reward and check and self._uniform("check", who) < check:
+            served = served._replace(reason=events.CHECK, asked=True)
         action = served.action
-        own = self._policy_probability(plan, action, x, allowed, 0.0 if spent else options.check)
-        held_out = self._variant_probabilities(options.holdout_policy, allowed)[action] if apart else 0.0
-        uniform = explore / int((self.active if allowed is None else allowed).sum())
-        play = apart * held_out + (1 - apart) * (uniform + (1 - explore) * own.play)
-        call = apart * held_out * (not spent) + (1 - apart) * (uniform + (1 - explore) * own.call)
+        own = self._policy_probability(plan, action, x, allowed, check)
+        if not apart and not explore:
+            return served._replace(chances=own)
+        uniform = explore / int(mask.sum())
+        play = apart * held_out[action] + (1 - apart) * (uniform + (1 - explore) * own.play)
+        call = apart * held_out[action] * (not spent) + (1 - apart) * (uniform + (1 - explore) * own.call)
         return served._replace(chances=Chances(float(play), float(call)))
 
     def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
         best = self.learner.best(x, allowed)
         mean, spread = self.learner.value(best, x)
         return Decision(-1, best, False, events.BUDGET, mean, mean - spread, mean + spread, Chances(1.0, 0.0))
-
-    def _arm(
-        self, asked: DecisionRequest, plan: Decision, apart: float, explore: float, spent: bool
-    ) -> ServedDecision:
-        """Return what the holdout, uniform exploration or the learner's plan serves, with the plan's probabilities."""
-        who = asked.subject or asked.decision_id
-        if apart and self._uniform("holdout", who) < apart:
-            chances = self._variant_probabilities(self.options.holdout_policy, asked.allowed)
-            action = draw_action(chances, self._uniform("aside", asked.decision_id))
-            reason = events.BUDGET if spent else events.HOLDOUT
-            return ServedDecision("holdout", action, reason, not spent, Chances(0.0, 0.0))
-        if explore and self._uniform("explore", asked.decision_id) < explore:
-            mask = self.active if asked.allowed is None else asked.allowed
-            action = draw_action(mask / mask.sum(), self._uniform("anyone", asked.decision_id))
-            return ServedDecision("policy", action, events.UNIFORM, True, Chances(0.0, 0.0))
-        check = 0.0 if spent else self.options.check
-        own = self._policy_probability(plan, plan.action, asked.x, asked.allowed, check)
-        if not plan.needs_reward and check and self._uniform("check", asked.decision_id) < check:
-            return ServedDecision("policy", plan.action, events.CHECK, True, own, plan)
-        return ServedDecision("policy", plan.action, plan.reason, plan.needs_reward, own, plan)
 
     def _policy_probability(
         self, plan: Decision, action: int, x: np.ndarray, allowed: np.ndarray | None, check: float

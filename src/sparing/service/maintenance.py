@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import apsw
 import msgspec
-import numpy as np
 
 from sparing import archive
 from sparing.errors import FileError, SparingError
 from sparing.service import events, state_files
 from sparing.service import store as stores
 from sparing.service.events import ChangeEvent, DecisionEvent, Event
-from sparing.service.experiment import DecisionRequest, ExperimentState
+from sparing.service.experiment import ExperimentState
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store import Store, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
@@ -135,23 +134,7 @@ def _recompute(
         verdict.below_floor += 1
         return
     verdict.recomputed += 1
-    allowed = None
-    if stored.eligible is not None:
-        bits = np.unpackbits(np.frombuffer(stored.eligible, dtype=np.uint8), count=len(model.labels))
-        allowed = bits.astype(np.bool_)
-    context_id = None if stored.context_id is None else msgspec.json.decode(stored.context_id)
-    again = model.decide(
-        DecisionRequest(
-            stored.decision_id,
-            stored.ts,
-            model.context(stored.context),
-            stored.context,
-            allowed,
-            context_id,
-            stored.subject,
-            active=stored.active,
-        )
-    )
+    again = model.decide(msgspec.structs.replace(stored), model.context(stored.context))
     for name in COMPARED:
         was, now = getattr(stored, name), getattr(again, name)
         if was != now:

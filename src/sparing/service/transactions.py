@@ -10,7 +10,7 @@ from sparing.log.labels import shorten
 from sparing.service import events
 from sparing.service.errors import ServiceError, conflict, not_found, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
-from sparing.service.experiment import DecisionRequest, ExperimentState
+from sparing.service.experiment import ExperimentState
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store import StoredDecision, WriteBatch
@@ -117,20 +117,20 @@ class TransactionHandler:
         given = np.array(asked.context) if isinstance(asked.context, list) else asked.context
         try:
             x = model.learner.context(given)
-            decided = model.decide(
-                DecisionRequest(
-                    work.decision_id,
-                    self.ts,
-                    x,
-                    events.pack_context(given),
-                    model.mask(asked.eligible),
-                    asked.context_id,
-                    work.subject,
-                    asked.request_id,
-                    work.request_hash,
-                    work.active,
-                )
+            decided = DecisionEvent(
+                0,
+                experiment.number,
+                self.ts,
+                work.decision_id,
+                asked.request_id,
+                work.request_hash,
+                work.subject,
+                None if asked.context_id is None else msgspec.json.encode(asked.context_id).decode(),
+                events.pack_context(given),
+                events.pack_mask(model.mask(asked.eligible)),
+                active=work.active,
             )
+            model.decide(decided, x)
             self.record(experiment, decided, x)
         except ServiceError:
             raise
