@@ -31,36 +31,36 @@ URGENCY = {"alarm": 0, "warning": 1, "good": 2}
 Severity = Literal["good", "warning", "alarm"]
 
 
-class OutOfRangeColumn(NamedTuple):
-    """A column with numbers far from the log's mean in `far` of the last `decisions`; `furthest` is the most extreme."""
-
-    column: str
-    far: int
-    decisions: int
-    furthest: float
-
-
-async def out_of_range_columns(
-    store: Store, model: ExperimentState, upto: int
-) -> tuple[int, list[OutOfRangeColumn]]:
-    """Return how many decisions were checked, and the standardised columns with numbers far from the log's mean."""
+async def out_of_range(store: Store, model: ExperimentState, upto: int) -> list[Look]:
+    """Check the standardised columns of the last decisions for numbers far from the log's mean."""
     numbers = _numbers(model)
     if not numbers:
-        return 0, []
+        return []
     found = await store.driver.read(
         "select context from decisions where experiment = $1 and seq > $2 and seq <= $3 and context is not null "
         "order by seq desc limit $4",
         *(model.experiment, upto - LATELY, upto, LAST),
     )
     contexts, _ = contexts_of(model, [bytes(row[0]) for row in found])
-    far: list[OutOfRangeColumn] = []
+    last = f"the last {counted(len(contexts), 'decision')}"
+    looks = []
     for column, place in numbers:
         values = contexts[:, place]
-        count = int((np.abs(values) >= FAR).sum())
-        if count:
-            most = float(values[np.abs(values).argmax()]) * column.scale + column.mean
-            far.append(OutOfRangeColumn(column.column, count, len(values), most))
-    return len(contexts), far
+        far = int((np.abs(values) >= FAR).sum())
+        if far:
+            furthest = float(values[np.abs(values).argmax()]) * column.scale + column.mean
+            looks.append(
+                Look(
+                    "warning",
+                    f"{truncate(column.column)} is {FAR:g} or more standard deviations from the log's mean in {far:,} of {last} "
+                    f"(most extreme: {furthest:.4g}). The log has little data there. Check that the unit is the same as in the log",
+                )
+            )
+    if len(contexts) and not looks:
+        return [
+            Look("good", f"No number in {last} is {FAR:g} or more standard deviations from the log's mean")
+        ]
+    return looks[:NAMED]
 
 
 def _numbers(model: ExperimentState) -> list[tuple[NumberColumn, int]]:
@@ -83,8 +83,7 @@ class HealthInputs(NamedTuple):
     closed: Sequence[str]
     left_out: int  # hours that the comparison leaves out, because the budget was used up
     ill: Sequence[str]
-    n_checked: int = 0  # decisions checked for numbers out of range
-    out_of_range: Sequence[OutOfRangeColumn] = ()
+    outside: Sequence[Look] = ()  # of `out_of_range`
 
 
 def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
@@ -94,7 +93,7 @@ def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
         *_residuals(model),
         *_budget(facts),
         *_rewards(facts),
-        *_outside(facts),
+        *facts.outside,
         *_untried(facts.actions, 2 * model.learner.n_features),
         *_fit(model),
     ]
@@ -167,20 +166,6 @@ def _rewards(facts: HealthInputs) -> Iterator[Look]:
         level = "alarm" if expired > MOST_EXPIRED * closed else "warning"
         text += ": set a longer reward_window"
     yield Look(level, text)
-
-
-def _outside(facts: HealthInputs) -> Iterator[Look]:
-    for one in facts.out_of_range[:NAMED]:
-        yield Look(
-            "warning",
-            f"{truncate(one.column)} is {FAR:g} or more standard deviations from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
-            f"(most extreme: {one.furthest:.4g}). The log has little data there. Check that the unit is the same as in the log",
-        )
-    if facts.n_checked and not facts.out_of_range:
-        yield Look(
-            "good",
-            f"No number in the last {counted(facts.n_checked, 'decision')} is {FAR:g} or more standard deviations from the log's mean",
-        )
 
 
 def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:

@@ -240,10 +240,10 @@ class Store:
             await asyncio.sleep(0)
 
     async def record(
-        self, experiment: int, where: str, *values: Any, limit: int = 1000
+        self, experiment: int, where: str, *values: Any, limit: int = 1000, newest: bool = False
     ) -> list[StoredDecision]:
-        """Return decisions of an experiment with their closing outcome."""
-        order = f"order by d.seq limit {limit:d}"
+        """Return decisions of an experiment with their closing outcome, in order or the newest first."""
+        order = f"order by d.seq {'desc ' if newest else ''}limit {limit:d}"
         found = await self.driver.read(f"{FOUND} d.experiment = $1 and {where} {order}", experiment, *values)
         return list(map(_found, found))
 
