@@ -127,7 +127,6 @@ class Service:
                 # The events are stored: after a failure only the next start takes longer.
                 with contextlib.suppress(SparingError):
                     await snapshots.snapshot_here(self.writer, experiment)
-                    await snapshots.delete_old_snapshots(self.writer, experiment)
         await self.store.close()
 
     async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:

@@ -1,5 +1,6 @@
 """Request types, and the handler that turns a group of them into events and answers under the writer's lock."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -90,15 +91,7 @@ class TransactionHandler:
         return event
 
     def run(self, work: Request) -> Any:
-        if isinstance(work, Decide):
-            return self.decide(work)
-        if isinstance(work, Reward):
-            return self.reward(work)
-        if isinstance(work, Activate):
-            return self.activate(work)
-        if isinstance(work, ExpirePending):
-            return self.sweep(work)
-        return self.alter(work)
+        return HANDLERS[type(work)](self, work)
 
     def decide(self, work: Decide) -> DecideAnswer:
         """Decide, or return the stored decision of the same request."""
@@ -257,6 +250,15 @@ class TransactionHandler:
                 "action",
             )
         return number
+
+
+HANDLERS: dict[type, Callable[[TransactionHandler, Any], Any]] = {
+    Decide: TransactionHandler.decide,
+    Reward: TransactionHandler.reward,
+    Activate: TransactionHandler.activate,
+    ExpirePending: TransactionHandler.sweep,
+    ChangeSettings: TransactionHandler.alter,
+}
 
 
 def _outcome(
