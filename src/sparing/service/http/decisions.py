@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -166,19 +165,18 @@ async def export(service: Service, call: Call) -> Reply:
         ending = exports.check_format(form)
     except LogError as error:
         raise unprocessable(str(error), "format") from None
-    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="sparing-")
-    try:
-        path = Path(folder) / f"{name}{ending}"
-        address = service.settings.address
-        await asyncio.to_thread(exports.export, service.store.folder, name, form, path, address=address)
-    except BaseException:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        raise
+
+    def write() -> bytes:
+        with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
+            path = Path(folder) / f"{name}{ending}"
+            exports.export(service.store.folder, name, form, path, address=service.settings.address)
+            return path.read_bytes()
+
     headers = (
         (b"content-type", b"application/octet-stream"),
-        (b"content-disposition", f'attachment; filename="{path.name}"'.encode()),
+        (b"content-disposition", f'attachment; filename="{name}{ending}"'.encode()),
     )
-    return Reply(200, headers=headers, file=path)
+    return Reply(200, await asyncio.to_thread(write), headers)
 
 
 @endpoint("POST", EXPERIMENT + "/erase", role="admin")

@@ -1,14 +1,11 @@
 """Typed endpoints: one declaration gives decoding, encoding, problem details and the OpenAPI document."""
 
-import asyncio
 import inspect
 import json
 import re
-import shutil
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 from urllib.parse import parse_qsl
 
@@ -20,7 +17,7 @@ from starlette.types import Receive, Scope, Send
 from sparing.errors import SparingError
 from sparing.log import labels
 from sparing.log.labels import RepeatedKeyError
-from sparing.service.errors import RETRY_AFTER, ServiceError, not_found, validation_detail
+from sparing.service.errors import RETRY_AFTER, Problem, ServiceError, not_found, validation_detail
 
 if TYPE_CHECKING:
     from sparing.service.http.auth import Caller
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 
 MAX_BODY = 16 * 2**20  # bytes, except for logs
 MAX_LOG_BODY = 512 * 2**20
-PIECE = 2**20  # bytes of a file sent at once
 LONGEST = 18  # digits of a content length
 DIGITS = re.compile(r"[0-9]{1,19}")
 # Written by some JSON encoders, but not JSON.
@@ -80,12 +76,11 @@ class Call(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer with its own status, body and headers; a `file` is sent and then removed with its folder."""
+    """An answer with its own status, body and headers."""
 
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
-    file: Path | None = None
 
 
 def extra_headers(error: ServiceError) -> list[Header]:
@@ -186,28 +181,10 @@ def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[...,
 
 
 async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
-    if reply.file is not None:
-        await _send_file(send, reply, reply.file, head=head)
-        return
     length = (b"content-length", str(len(reply.body)).encode())
     headers = [*reply.headers, length] if reply.status != 204 else list(reply.headers)
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else reply.body})
-
-
-async def _send_file(send: Send, reply: Reply, path: Path, *, head: bool) -> None:
-    """Send a file in chunks, then remove its folder."""
-    try:
-        length = (b"content-length", str(path.stat().st_size).encode())
-        await send(
-            {"type": "http.response.start", "status": reply.status, "headers": [*reply.headers, length]}
-        )
-        with path.open("rb") as file:
-            while not head and (piece := await asyncio.to_thread(file.read, PIECE)):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        await asyncio.to_thread(shutil.rmtree, path.parent, ignore_errors=True)
 
 
 def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
@@ -301,17 +278,6 @@ def _check_keys(raw: bytes) -> None:
         return  # typed decoding gives the better message
     if written.count(b":") != colons or ESCAPED_COLON in raw:
         json.loads(raw, object_pairs_hook=labels.reject_repeated_keys, parse_int=float)
-
-
-class Problem(msgspec.Struct):
-    """Why a request is refused (RFC 9457): `code` is stable, `field` is the name of the wrong field."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-    field: str | None = None
 
 
 def openapi_document(endpoints: Sequence[Endpoint]) -> bytes:
