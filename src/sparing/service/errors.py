@@ -55,6 +55,10 @@ def conflict(code: str, detail: str, field: str | None = None) -> ServiceError:
     return ServiceError(409, code, detail, field)
 
 
+def outdated(detail: str) -> ServiceError:
+    return ServiceError(412, "changed", detail, "If-Match")
+
+
 def unprocessable(detail: str, field: str | None = None, code: str = "invalid") -> ServiceError:
     return ServiceError(422, code, detail, field)
 

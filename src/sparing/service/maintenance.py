@@ -224,14 +224,13 @@ async def backup(
 
 async def _copied_again(store: Store, part: Path) -> tuple[int, int]:
     """Copy again if a state file was removed meanwhile; return the last event and the number of state files."""
-    for left in reversed(range(TRIES)):
+    for _ in range(TRIES):
         try:
             return await _copied(store, part)
         except GoneError as error:
             shutil.rmtree(part)
-            if not left:
-                raise FileError(f"{error}. Try again, or restore it from an older backup") from None
-    raise AssertionError  # the last try returned, or raised
+            gone = error
+    raise FileError(f"{gone}. Try again, or restore it from an older backup")
 
 
 async def _copied(store: Store, part: Path) -> tuple[int, int]:

@@ -1,10 +1,9 @@
 """Snapshots: states from which a start is quick, written by this process or by a child process.
 
-`python -m sparing.service.snapshots FOLDER --experiment 1 --seq 500` is the child. It replays the store up to an event and writes
+`python -m sparing.service.snapshots FOLDER EXPERIMENT SEQ` is the child. It replays the store up to an event and writes
 the state. The snapshot counts once its digest equals this process's own at that event.
 """
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -121,14 +120,12 @@ async def snapshot_by_child(
 
 
 async def _child(store: Store, number: int, seq: int, patience: float) -> StoredSnapshot:
-    words = ("--experiment", str(number), "--seq", str(seq))
     address = {} if store.address is None else {ADDRESS: store.address}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "sparing.service.snapshots",
-        str(store.folder),
-        *words,
+        *map(str, (store.folder, number, seq)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -162,18 +159,13 @@ async def replayed(folder: Path, number: int, seq: int, address: str | None = No
     return model
 
 
-def main(words: list[str] | None = None) -> None:
-    """Replay up to an event, write the state, and report it as a line of JSON."""
-    parser = argparse.ArgumentParser(prog="python -m sparing.service.snapshots", description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="the store's folder")
-    parser.add_argument("--experiment", type=int, required=True, help="the experiment's number")
-    parser.add_argument("--seq", type=int, required=True, help="the event after which to write the state")
-    given = parser.parse_args(words)
+def main(folder: str, number: str, seq: str) -> None:
+    """Replay an experiment up to an event, write the state, and report it as a line of JSON."""
     with contextlib.suppress(AttributeError, OSError):
         os.nice(NICE)
     try:
-        model = asyncio.run(replayed(given.folder, given.experiment, given.seq, os.environ.get(ADDRESS)))
-        said = write(given.folder, model)
+        model = asyncio.run(replayed(Path(folder), int(number), int(seq), os.environ.get(ADDRESS)))
+        said = write(Path(folder), model)
     except (SparingError, StoreError) as error:
         sys.exit(f"sparing: {error}")
     print(msgspec.json.encode(said).decode(), flush=True)
@@ -232,4 +224,4 @@ def _remove(folder: Path, number: int, wanted: set[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

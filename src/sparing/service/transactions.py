@@ -9,7 +9,7 @@ import numpy as np
 from sparing.errors import SparingError
 from sparing.log.labels import shorten
 from sparing.service import events
-from sparing.service.errors import ServiceError, conflict, not_found, unprocessable
+from sparing.service.errors import ServiceError, conflict, not_found, outdated, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.experiment import ExperimentState
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
@@ -215,16 +215,8 @@ class TransactionHandler:
     def alter(self, work: ChangeSettings) -> ChangeEvent:
         experiment = self.registry.get(work.experiment)
         if work.since is not None and work.since != experiment.model.config_seq:
-            raise ServiceError(
-                412,
-                "changed",
-                f"the experiment has changed; its ETag is now {experiment.model.config_seq}",
-                "If-Match",
-            )
-        try:
-            return self.change(experiment, work.kind, work.body, work.who)
-        except SparingError as error:
-            raise unprocessable(str(error)) from None
+            raise outdated(f"the experiment has changed; its ETag is now {experiment.model.config_seq}")
+        return self.change(experiment, work.kind, work.body, work.who)
 
     def _find(self, experiment: Experiment, named: str) -> StoredDecision:
         identity = events.id_bytes(named)
