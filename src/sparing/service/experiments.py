@@ -267,7 +267,7 @@ async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> E
     for name in (*state_files.NUMBERS, "digest"):
         setattr(model, name, getattr(old, name))
     model.played[: len(old.played)] = old.played
-    found = {one.decision.seq: one.decision for one in await store.find_seqs([*old.open])}
+    found = {one.decision.seq: one.decision for one in await store.find("seq", [*old.open])}
     for seq, waiting in old.open.items():
         decision = found[seq]
         assert decision.context is not None, "an erasure withdraws pending calls first"

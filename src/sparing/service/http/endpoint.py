@@ -6,6 +6,7 @@ import re
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 from urllib.parse import parse_qsl
 
@@ -92,39 +93,29 @@ def problem(error: ServiceError) -> Reply:
     return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra_headers(error)))
 
 
-class ExtraResponse(NamedTuple):
-    """Another format of problems: content type and message type."""
-
-    content_type: str
-    message: type
-
-
+@dataclass(eq=False)
 class Endpoint:
     """A handler behind a method and a path: `handler(service, call, body)`, or `handler(service, call)` without a body.
 
-    With `chooses` the key, not the path, selects the experiment.
+    `refusal` makes problems of the content type and message type `shape`. With `chooses` the key, not the path, selects the
+    experiment.
     """
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        handler: Callable[..., Awaitable[Any]],
-        *,
-        role: str | None,
-        status: int = 200,
-        query: dict[str, str] | None = None,
-        limit: int = MAX_BODY,
-        refusal: Callable[[ServiceError], Reply] = problem,
-        shape: ExtraResponse | None = None,
-        chooses: bool = False,
-    ) -> None:
-        hints = get_type_hints(handler, include_extras=True)
-        self.method, self.path, self.handler, self.role, self.status = method, path, handler, role, status
+    method: str
+    path: str
+    handler: Callable[..., Awaitable[Any]]
+    role: str | None
+    status: int = 200
+    query: dict[str, str] = field(default_factory=dict)
+    limit: int = MAX_BODY
+    refusal: Callable[[ServiceError], Reply] = problem
+    shape: tuple[str, type] = (PROBLEM[1].decode(), Problem)
+    chooses: bool = False
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(self.handler, include_extras=True)
         self.body, self.answer = hints.get("body"), hints.get("return")
-        self.query, self.limit, self.chooses = query or {}, limit, chooses
-        self._refusal, self.shape = refusal, shape
-        self.doc = inspect.getdoc(handler) or ""
+        self.doc = inspect.getdoc(self.handler) or ""
         self._decoder = msgspec.json.Decoder(self.body) if self.body else None
         self._encode = msgspec.json.Encoder().encode
 
@@ -135,12 +126,12 @@ class Endpoint:
         try:
             reply = await self._reply(scope, receive)
         except ServiceError as error:
-            reply = self._refusal(error)
+            reply = self.refusal(error)
         except SparingError as error:
-            reply = self._refusal(ServiceError(422, "invalid", str(error)))
+            reply = self.refusal(ServiceError(422, "invalid", str(error)))
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            reply = self._refusal(
+            reply = self.refusal(
                 ServiceError(500, "internal", "internal error; the server log has the details")
             )
         await respond(send, reply, head=scope["method"] == "HEAD")
@@ -284,11 +275,9 @@ def openapi_document(endpoints: Sequence[Endpoint]) -> bytes:
     from sparing import __version__
 
     types = [each for one in endpoints for each in (one.body, one.answer) if _is_message(each)]
-    types += [one.shape.message for one in endpoints if one.shape is not None]
-    schemas, components = msgspec.json.schema_components(
-        [*types, Problem], ref_template="#/components/schemas/{name}"
-    )
-    named = dict(zip(map(id, [*types, Problem]), schemas, strict=True))
+    types += [one.shape[1] for one in endpoints if one.shape[1] is not Problem] + [Problem]
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    named = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     used: dict[str, int] = {}
     for one in endpoints:
@@ -332,7 +321,7 @@ def _operation(one: Endpoint, named: dict[int, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": "Done."}
     if _is_message(one.answer):
         answer["content"] = {"application/json": {"schema": named[id(one.answer)]}}
-    kind, message = one.shape or (PROBLEM[1].decode(), Problem)
+    kind, message = one.shape
     content = {kind: {"schema": named[id(message)]}}
     responses: dict[str, Any] = {str(one.status): answer}
     responses |= {status: {"description": said, "content": content} for status, said in PROBLEMS.items()}

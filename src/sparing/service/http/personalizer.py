@@ -21,7 +21,7 @@ from sparing.log.labels import label_text, shorten, suggest
 from sparing.service.errors import ServiceError, not_found, unprocessable
 from sparing.service.experiment import ExperimentState
 from sparing.service.http.decisions import asked
-from sparing.service.http.endpoint import JSON, Call, ExtraResponse, Reply, endpoint, extra_headers
+from sparing.service.http.endpoint import JSON, Call, Reply, endpoint, extra_headers
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RequestKey
 from sparing.service.registry import Experiment
 from sparing.service.server import Service
@@ -103,7 +103,7 @@ SETTINGS: dict[str, Any] = {
     "role": "write",
     "chooses": True,
     "refusal": microsoft,
-    "shape": ExtraResponse("application/json", ErrorResponse),
+    "shape": ("application/json", ErrorResponse),
     "query": {"api-version": "Version of the client; every version is served alike."},
 }
 

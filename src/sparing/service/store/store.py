@@ -176,15 +176,13 @@ class Store:
         finally:
             self._turn.release()
 
-    async def find(self, ids: Sequence[bytes]) -> list[StoredDecision]:
-        return list(map(_found, await self.driver.matching(FOUND, "d.decision_id", ids)))
+    async def find(self, column: str, values: Sequence[Any]) -> list[StoredDecision]:
+        """Return the decisions with one of these values in a column, in the transaction."""
+        return list(map(_found, await self.driver.matching(FOUND, f"d.{column}", values)))
 
     async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[StoredDecision]:
         start = f"{FOUND} d.experiment = $1 and"
         return list(map(_found, await self.driver.matching(start, "d.request_id", requests, experiment)))
-
-    async def find_seqs(self, seqs: Sequence[int]) -> list[StoredDecision]:
-        return list(map(_found, await self.driver.matching(FOUND, "d.seq", seqs)))
 
     async def add_experiment(self, name: str, config: str) -> int:
         """Add an experiment in the transaction; return its number."""
