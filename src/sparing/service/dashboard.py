@@ -18,11 +18,12 @@ from sparing.service import comparison, events
 from sparing.service.comparison import HourlyTotals, TimeBins
 from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import LiveCalls, partly_logged
-from sparing.service.health import HealthInputs, disagreeing, health_checks, out_of_range
+from sparing.service.health import disagreeing, health_checks, out_of_range
 from sparing.service.messages import (
     About,
     Action,
     Health,
+    Look,
     Overview,
     Recent,
     Record,
@@ -193,12 +194,9 @@ async def overview(
     decisions, asked = (
         sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
     )
-    rewarded = sum(one.rewarded for one in reasons)
-    actions, spend = _actions(model, about_log), _spend(model, totals, known, decisions, asked, now)
     left_out = int((comparison.budget_limited_hours(totals) >= since).sum())
     outside = await out_of_range(store, model, upto)
-    facts = HealthInputs(actions, spend, ratio, rewarded, closed, left_out, ill, outside)
-    return Overview(
+    page = Overview(
         name=experiment.name,
         time=events.time_text(now),
         mode=model.mode,
@@ -209,20 +207,23 @@ async def overview(
         asked=asked,
         skipped=decisions - asked,
         saved=(decisions - asked) / decisions if decisions else None,
-        rewarded=rewarded,
+        rewarded=sum(one.rewarded for one in reasons),
         expired=known.expired,
         reasons=reasons,
         headline=compared,
-        spend=spend,
+        spend=_spend(model, totals, known, decisions, asked, now),
         step=steps.seconds,
         hours=steps.by_reason(totals),
         so_far=so_far,
-        actions=actions,
-        look=health_checks(model, facts),
+        actions=_actions(model, about_log),
+        look=[],
         gaps=gaps,
         recent=[msgspec.convert(recorded(experiment, one), Recent, from_attributes=True) for one in recent],
         health=health,
     )
+    alarms = [Look("alarm", text) for text in ill]
+    looks = health_checks(model, page, closed, left_out, outside)
+    return msgspec.structs.replace(page, look=[*alarms, *looks])
 
 
 async def _shares(

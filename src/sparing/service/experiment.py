@@ -80,17 +80,6 @@ class PendingDecision(NamedTuple):
     added: int = 0
 
 
-class ServedDecision(NamedTuple):
-    """The action of a variant, and its probabilities."""
-
-    arm: str
-    action: int
-    reason: str
-    asked: bool
-    chances: Chances = Chances(0.0, 0.0)
-    plan: Decision | None = None  # the learner's proposal, if it is served
-
-
 class ExperimentState:
     """The state of one experiment after its event number `seq`."""
 
@@ -147,10 +136,11 @@ class ExperimentState:
         if self.mode == "paused":
             raise unavailable("paused", "the experiment is paused. Set its mode to live, shadow or fallback")
         allowed = events.unpack_mask(event.eligible, len(self.active))
-        live = self.mode == "live"
-        served = self._decide_live(event, x, allowed) if live else self._decide_fallback(event, allowed)
-        event.arm, event.action, event.reason, event.needs_reward, chances, plan = served
-        event.play_probability, event.call_probability = chances
+        plan = None
+        if self.mode == "live":
+            plan = self._decide_live(event, x, allowed)
+        else:
+            self._decide_fallback(event, allowed)
         if event.needs_reward and (plan is None or not plan.needs_reward):
             self.learner.check_learnable(event.action, x)
         if plan is None:
@@ -164,17 +154,21 @@ class ExperimentState:
         event.expires = event.ts + round((window or 0.0) * events.SECOND) if closes else None
         return event
 
-    def _decide_fallback(self, event: DecisionEvent, allowed: np.ndarray | None) -> ServedDecision:
+    def _decide_fallback(self, event: DecisionEvent, allowed: np.ndarray | None) -> None:
         chances = self._variant_probabilities(self.options.fallback, allowed)
-        action = draw_action(chances, self._uniform("fallback", event.decision_id))
-        asks = self.mode == "shadow" and not self.budget_exhausted(event.ts)
-        share = float(chances[action])
-        return ServedDecision(
-            self.mode, action, events.FALLBACK, asks, Chances(share, share if asks else 0.0)
-        )
+        event.arm, event.reason = self.mode, events.FALLBACK
+        event.action = draw_action(chances, self._uniform("fallback", event.decision_id))
+        event.needs_reward = self.mode == "shadow" and not self.budget_exhausted(event.ts)
+        event.play_probability = float(chances[event.action])
+        event.call_probability = event.play_probability if event.needs_reward else 0.0
 
-    def _decide_live(self, event: DecisionEvent, x: np.ndarray, allowed: np.ndarray | None) -> ServedDecision:
-        """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds."""
+    def _decide_live(
+        self, event: DecisionEvent, x: np.ndarray, allowed: np.ndarray | None
+    ) -> Decision | None:
+        """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds.
+
+        Return the learner's proposal if it is served.
+        """
         options, who, spent = self.options, event.decision_id, self.budget_exhausted(event.ts)
         apart, mask = options.holdout, self.active if allowed is None else allowed
         explore, check = (0.0, 0.0) if spent else (options.explore, options.check)
@@ -189,23 +183,27 @@ class ExperimentState:
         if spent and plan.needs_reward:
             plan = self._best_without_call(x, allowed)
         held_out = self._variant_probabilities(options.holdout_policy, allowed) if apart else mask
-        served = ServedDecision("policy", plan.action, plan.reason, plan.needs_reward, plan=plan)
+        event.arm, event.action, served = "policy", plan.action, True
+        event.reason, event.needs_reward = plan.reason, plan.needs_reward
         if apart and self._uniform("holdout", event.subject or who) < apart:
-            action = draw_action(held_out, self._uniform("aside", who))
-            served = ServedDecision("holdout", action, events.BUDGET if spent else events.HOLDOUT, not spent)
+            event.arm, event.action, served = (
+                "holdout",
+                draw_action(held_out, self._uniform("aside", who)),
+                False,
+            )
+            event.reason, event.needs_reward = events.BUDGET if spent else events.HOLDOUT, not spent
         elif explore and self._uniform("explore", who) < explore:
-            action = draw_action(mask / mask.sum(), self._uniform("anyone", who))
-            served = ServedDecision("policy", action, events.UNIFORM, True)
+            event.action, served = draw_action(mask / mask.sum(), self._uniform("anyone", who)), False
+            event.reason, event.needs_reward = events.UNIFORM, True
         elif not plan.needs_reward and check and self._uniform("check", who) < check:
-            served = served._replace(reason=events.CHECK, asked=True)
-        action = served.action
-        own = self._policy_probability(plan, action, x, allowed, check)
-        if not apart and not explore:
-            return served._replace(chances=own)
-        uniform = explore / int(mask.sum())
-        play = apart * held_out[action] + (1 - apart) * (uniform + (1 - explore) * own.play)
-        call = apart * held_out[action] * (not spent) + (1 - apart) * (uniform + (1 - explore) * own.call)
-        return served._replace(chances=Chances(float(play), float(call)))
+            event.reason, event.needs_reward = events.CHECK, True
+        play, call = self._policy_probability(plan, event.action, x, allowed, check)
+        if apart or explore:
+            aside, uniform = apart * held_out[event.action], explore / int(mask.sum())
+            play = float(aside + (1 - apart) * (uniform + (1 - explore) * play))
+            call = float(aside * (not spent) + (1 - apart) * (uniform + (1 - explore) * call))
+        event.play_probability, event.call_probability = play, call
+        return plan if served else None
 
     def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
         best = self.learner.best(x, allowed)

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sparing.report.text import counted
 from sparing.service import events
 from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import contexts_of
-from sparing.service.messages import Action, Look, SampleRatio, Spend
+from sparing.service.messages import Action, Look, Overview, SampleRatio, Spend
 from sparing.service.store import Store
 
 # Standard deviations from the log's mean: by Chebyshev's inequality at most 1 in FAR² of the log's rows are so far.
@@ -73,28 +73,21 @@ def _numbers(model: ExperimentState) -> list[tuple[NumberColumn, int]]:
     ]
 
 
-class HealthInputs(NamedTuple):
-    """Inputs of the checks; `closed` are the kinds of the last outcomes, `ill` problems of the service itself."""
+def health_checks(
+    model: ExperimentState, page: Overview, closed: Sequence[str], left_out: int, outside: Sequence[Look]
+) -> list[Look]:
+    """Return all checks, the urgent ones first, from the rest of the page.
 
-    actions: Sequence[Action]
-    spend: Spend
-    ratio: SampleRatio | None
-    rewarded: int
-    closed: Sequence[str]
-    left_out: int  # hours that the comparison leaves out, because the budget was used up
-    ill: Sequence[str]
-    outside: Sequence[Look] = ()  # of `out_of_range`
-
-
-def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
+    `closed` are the kinds of the last outcomes, `left_out` the hours that the comparison leaves out because the budget was used
+    up, and `outside` is from `out_of_range`.
+    """
     found = [
-        *(Look("alarm", text) for text in facts.ill),
-        *_ratio(facts.ratio),
+        *_ratio(page.headline.sample_ratio),
         *_residuals(model),
-        *_budget(facts),
-        *_rewards(facts),
-        *facts.outside,
-        *_untried(facts.actions, 2 * model.learner.n_features),
+        *_budget(page.spend, left_out),
+        *_rewards(page, closed),
+        *outside,
+        *_untried(page.actions, 2 * model.learner.n_features),
         *_fit(model),
     ]
     return sorted(found, key=lambda look: URGENCY[look.level])
@@ -127,8 +120,7 @@ def _residuals(model: ExperimentState) -> Iterator[Look]:
         yield Look("good", f"Live rewards are as the model expects ({how})")
 
 
-def _budget(facts: HealthInputs) -> Iterator[Look]:
-    spend = facts.spend
+def _budget(spend: Spend, left_out: int) -> Iterator[Look]:
     if spend.budget_calls is not None:
         used = f"{spend.period_calls:,} of {counted(spend.budget_calls, 'call')} of this period are used"
         if spend.period_calls >= spend.budget_calls:
@@ -145,19 +137,19 @@ def _budget(facts: HealthInputs) -> Iterator[Look]:
             "warning",
             f"{spend.open:,} reward calls are pending, as many as most_open allows: no more are made",
         )
-    if facts.left_out:
+    if left_out:
         yield Look(
             "warning",
-            f"The comparison leaves out {counted(facts.left_out, 'hour')} in which the budget was used up or too many calls were pending",
+            f"The comparison leaves out {counted(left_out, 'hour')} in which the budget was used up or too many calls were pending",
         )
 
 
-def _rewards(facts: HealthInputs) -> Iterator[Look]:
+def _rewards(page: Overview, kinds: Sequence[str]) -> Iterator[Look]:
     """Check for pending calls without rewards, and for expired ones."""
-    awaited = f"{counted(facts.spend.open, 'reward call')} pending"
-    closed, expired = len(facts.closed), sum(kind == events.EXPIRED for kind in facts.closed)
+    awaited = f"{counted(page.spend.open, 'reward call')} pending"
+    closed, expired = len(kinds), sum(kind == events.EXPIRED for kind in kinds)
     if not closed:
-        if facts.spend.open >= ENOUGH and not facts.rewarded:
+        if page.spend.open >= ENOUGH and not page.rewarded:
             yield Look("warning", f"{awaited}, and no reward has arrived yet. Check that rewards are sent")
         return
     text = f"{awaited}; of the last {counted(closed, 'closed call')} {expired / closed:.0%} expired without a reward"
