@@ -59,11 +59,6 @@ class UnreachableError(SparingError):
     """The service did not answer in time, after all retries."""
 
 
-def fallback_answer(action: Label) -> DecideAnswer:
-    nan, who = float("nan"), "fallback"
-    return DecideAnswer("", action, False, who, 1.0, 0.0, nan, nan, nan, None, who, 0, None)
-
-
 class Client:
     """A client of one experiment; threads may share it and its connections.
 
@@ -166,7 +161,8 @@ class Client:
         except (UnreachableError, ServiceProblem) as error:
             if own is None or (isinstance(error, ServiceProblem) and error.status not in RETRY_STATUSES):
                 raise
-            return fallback_answer(own)
+            nan, who = float("nan"), "fallback"
+            return DecideAnswer("", own, False, who, 1.0, 0.0, nan, nan, nan, None, who, 0, None)
 
     def decide_many(
         self, requests: Iterable[Context | DecideRequest], *, timeout: float = DEFAULT_TIMEOUT

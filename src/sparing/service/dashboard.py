@@ -125,10 +125,6 @@ async def windows(after: int, upto: int) -> AsyncIterator[tuple[int, int]]:
 _known: WeakKeyDictionary[Writer, dict[int, CounterCache]] = WeakKeyDictionary()
 
 
-def counter_cache(writer: Writer, experiment: int) -> CounterCache:
-    return _known.setdefault(writer, {}).setdefault(experiment, CounterCache())
-
-
 def about(experiment: Experiment) -> About:
     model = experiment.model
     learner = model.learner
@@ -177,7 +173,7 @@ async def overview(
 ) -> Overview:
     """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarm` its problem."""
     store, number, about_log = writer.store, experiment.number, experiment.config.get("about", {})
-    known = counter_cache(writer, number)
+    known = _known.setdefault(writer, {}).setdefault(number, CounterCache())
     async with known.lock:  # concurrent requests share one count
         upto = await store.last_seq()
         await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)

@@ -65,10 +65,6 @@ class ErasureTarget(NamedTuple):
     where: str
     value: Any
 
-    async def how_many(self, store: Store, upto: int) -> int:
-        found = await store.driver.rows(f"select count(*) {self._chosen}", self.number, self.value, upto)
-        return int(found[0][0])
-
     async def among(self, store: Store, seqs: list[int]) -> list[int]:
         """Return which of the decisions `seqs` are to be erased, in order."""
         start = f"select seq from decisions where experiment = $1 and {self.where} and"
@@ -78,7 +74,7 @@ class ErasureTarget(NamedTuple):
     async def erase_some(self, store: Store, upto: int) -> int:
         """Erase up to `CHUNK` of them up to an event; return how many."""
         found = await store.driver.rows(
-            f"select seq {self._chosen} order by seq limit $4", self.number, self.value, upto, CHUNK
+            f"select seq {self.chosen} order by seq limit $4", self.number, self.value, upto, CHUNK
         )
         if found:
             await store.driver.many(
@@ -87,7 +83,7 @@ class ErasureTarget(NamedTuple):
         return len(found)
 
     @property
-    def _chosen(self) -> str:
+    def chosen(self) -> str:
         return f"from decisions where experiment = $1 and {self.where} and seq <= $3 and {NOT_ERASED}"
 
 
@@ -115,7 +111,9 @@ async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
     async def operation(transaction: TransactionHandler) -> int:
         experiment = writer.registry.by_id(number)
         model = experiment.model
-        count = await wanted.how_many(store, transaction.rows.last_seq)
+        ((count,),) = await store.driver.rows(
+            f"select count(*) {wanted.chosen}", number, wanted.value, transaction.rows.last_seq
+        )
         if not count:
             return 0
         withdrawn = await wanted.among(store, [*model.open])

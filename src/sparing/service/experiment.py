@@ -181,7 +181,10 @@ class ExperimentState:
             spot_checks=not quiet,
         )
         if spent and plan.needs_reward:
-            plan = self._best_without_call(x, allowed)
+            best = self.learner.best(x, allowed)
+            mean, spread = self.learner.value(best, x)
+            low, high = mean - spread, mean + spread
+            plan = Decision(-1, best, False, events.BUDGET, mean, low, high, Chances(1.0, 0.0))
         held_out = self._variant_probabilities(options.holdout_policy, allowed) if apart else mask
         event.arm, event.action, served = "policy", plan.action, True
         event.reason, event.needs_reward = plan.reason, plan.needs_reward
@@ -204,11 +207,6 @@ class ExperimentState:
             call = float(aside * (not spent) + (1 - apart) * (uniform + (1 - explore) * call))
         event.play_probability, event.call_probability = play, call
         return plan if served else None
-
-    def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
-        best = self.learner.best(x, allowed)
-        mean, spread = self.learner.value(best, x)
-        return Decision(-1, best, False, events.BUDGET, mean, mean - spread, mean + spread, Chances(1.0, 0.0))
 
     def _policy_probability(
         self, plan: Decision, action: int, x: np.ndarray, allowed: np.ndarray | None, check: float

@@ -6,7 +6,7 @@ export opens the store by itself: it can run in a thread, or in another process,
 
 import asyncio
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from sparing.service.events import ChangeEvent, DecisionEvent, OutcomeEvent
 from sparing.service.experiment import ExperimentState
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
-from sparing.service.store.store import CHANGES, Store
+from sparing.service.store.store import Store
 
 MAX_ROWS = 5_000_000  # of an export, which is built in memory
 CHUNK_ROWS = 5000
@@ -119,26 +119,22 @@ class _History:
         self, names: Sequence[Hashable], first: int, options: Options, changes: list[ChangeEvent]
     ) -> None:
         self.names, self.options = tuple(names), options
-        self._index = {label: number for number, label in enumerate(self.names)}
-        self._known, self._changes, self._next = first, changes, 0
+        self._known, self._changes = first, deque(changes)
         self.active = np.arange(len(self.names)) < first
 
     def go_to(self, seq: int) -> None:
         """Apply the changes before an event; events come in their order."""
-        while self._next < len(self._changes) and self._changes[self._next].seq < seq:
-            self._apply(self._changes[self._next])
-            self._next += 1
-
-    def _apply(self, change: ChangeEvent) -> None:
-        body = change.read()
-        if change.kind == events.OPTIONS:
-            self.options = msgspec.convert(body, Options)
-        elif change.kind == events.RETIRE:
-            self.active[self._index[normalize_label(body["label"])]] = False
-        elif change.kind in (events.ACTION, events.BASE):
-            more = added(change)
-            self.active[self._known : self._known + more] = True
-            self._known += more
+        while self._changes and self._changes[0].seq < seq:
+            change = self._changes.popleft()
+            body = change.read()
+            if change.kind == events.OPTIONS:
+                self.options = msgspec.convert(body, Options)
+            elif change.kind == events.RETIRE:
+                self.active[self.names.index(normalize_label(body["label"]))] = False
+            elif change.kind in (events.ACTION, events.BASE):
+                more = added(change)
+                self.active[self._known : self._known + more] = True
+                self._known += more
 
     def allowed(self, eligible: bytes | None) -> np.ndarray:
         """Return which actions a decision could choose from, (K,)."""
@@ -161,16 +157,12 @@ def added(change: ChangeEvent) -> int:
 
 
 async def _history(store: Store, model: ExperimentState, options: Options, since: int, upto: int) -> _History:
-    where = "where experiment = $1 and seq <= $2 order by seq"
-    found = await store.driver.read(f"{CHANGES} {where}", model.experiment, upto)
-    changes = [ChangeEvent(*row) for row in found]
-    new = [
-        normalize_label(one.read()["label"])
-        for one in changes
-        if one.kind == events.ACTION and one.seq > since
-    ]
-    names = (*model.learner.action_names, *new)
-    first = len(names) - sum(added(one) for one in changes if one.kind in (events.ACTION, events.BASE))
+    kinds = (events.OPTIONS, events.RETIRE, events.ACTION, events.BASE)
+    changes = [one for one in await store.changes(model.experiment, *kinds) if one.seq <= upto]
+    growing = [one for one in changes if one.kind in (events.ACTION, events.BASE)]
+    later = [one.read()["label"] for one in growing if one.kind == events.ACTION and one.seq > since]
+    names = (*model.learner.action_names, *map(normalize_label, later))
+    first = len(names) - sum(map(added, growing))
     return _History(names, first, options, changes)
 
 

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
 from sparing.service import erasure, events, experiments, snapshots
-from sparing.service.errors import ServiceError, unavailable, validation_detail
+from sparing.service.errors import ServiceError, validation_detail
 from sparing.service.http.auth import Guard
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
@@ -84,10 +84,6 @@ class Service:
     @property
     def shared(self) -> bool:
         return self.settings.address is not None
-
-    def must_be_ready(self) -> None:
-        if not self.ready:
-            raise unavailable("starting", "the service is starting. Try again")
 
     async def open(self) -> None:
         """Read the experiments; create a store that does not exist, unless it could not be served."""

@@ -36,13 +36,9 @@ class MismatchError(SparingError):
     """The state of this process differs from a replay of the store."""
 
 
-def path_of(number: int, seq: int) -> Path:
-    return Path(FOLDER) / f"{number}-{seq}{ENDING}"
-
-
 def write(folder: Path, model: ExperimentState) -> StoredSnapshot:
     """Write a snapshot file; it counts once the store refers to it."""
-    path = path_of(model.experiment, model.seq)
+    path = Path(FOLDER) / f"{model.experiment}-{model.seq}{ENDING}"
     archive.folder(folder / FOLDER)
     sha256 = state_files.save(model, folder / path)
     return StoredSnapshot(model.seq, 0, state_files.engine(), model.digest, sha256, str(path))

@@ -18,7 +18,14 @@ from starlette.types import Receive, Scope, Send
 from sparing.errors import SparingError
 from sparing.log import labels
 from sparing.log.labels import RepeatedKeyError
-from sparing.service.errors import RETRY_AFTER, Problem, ServiceError, not_found, validation_detail
+from sparing.service.errors import (
+    RETRY_AFTER,
+    Problem,
+    ServiceError,
+    not_found,
+    unavailable,
+    validation_detail,
+)
 
 if TYPE_CHECKING:
     from sparing.service.http.auth import Caller
@@ -143,8 +150,8 @@ class Endpoint:
         if "\0" in scope["path"]:
             raise not_found("a path cannot contain NUL")
         caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
-        if self.role is not None:
-            service.must_be_ready()
+        if self.role is not None and not service.ready:
+            raise unavailable("starting", "the service is starting. Try again")
         query = _query(scope["query_string"], self.query)
         call = Call(path, query, caller, headers, scope)
         if self._decoder is None:

@@ -252,11 +252,12 @@ class Store:
         )
         return [HourlyTotal(*row) for row in found]
 
-    async def changes(self, experiment: int, kind: str) -> list[ChangeEvent]:
-        where = "experiment = $1 and kind = $2 order by seq"
-        return [
-            ChangeEvent(*row) for row in await self.driver.read(f"{CHANGES} where {where}", experiment, kind)
-        ]
+    async def changes(self, experiment: int, *kinds: str) -> list[ChangeEvent]:
+        """Return the changes of these kinds in order."""
+        listed = ", ".join(f"${i + 2}" for i in range(len(kinds)))
+        where = f"experiment = $1 and kind in ({listed}) order by seq"
+        found = await self.driver.read(f"{CHANGES} where {where}", experiment, *kinds)
+        return [ChangeEvent(*row) for row in found]
 
     async def snapshots(self, experiment: int, *, within: bool = False) -> list[StoredSnapshot]:
         """Return the snapshots, newest first; `within` the transaction, or those committed."""
