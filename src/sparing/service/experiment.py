@@ -30,32 +30,6 @@ def keyed_uniform(salt: bytes, tag: str, who: bytes) -> float:
     return (int.from_bytes(digest) >> 11) * 2.0**-53
 
 
-def variant_probabilities(
-    word: str, allowed: np.ndarray, logged: np.ndarray, names: Sequence[Hashable]
-) -> np.ndarray:
-    """Return the probability of each action, (K,), under `logged` (shares of the log's rows), `uniform` or `action:LABEL`.
-
-    Actions that are not allowed have probability 0. If no other is left, the allowed ones are equally likely.
-    """
-    if word == LOGGED:
-        weights = logged * allowed.astype(float)
-    elif word == UNIFORM:
-        weights = allowed.astype(float)
-    else:
-        weights = np.zeros(len(allowed))
-        number = action_number(word, names)
-        weights[number] = float(allowed[number])
-    if not weights.any():
-        weights = allowed.astype(float)
-    return np.asarray(weights / weights.sum())
-
-
-def draw_action(chances: np.ndarray, uniform: float) -> int:
-    """Return the action at a uniform number in [0, 1) under probabilities (K,)."""
-    place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
-    return min(place, int(np.flatnonzero(chances)[-1]))
-
-
 def action_number(word: str, names: Sequence[Hashable]) -> int:
     """Return the number of the action in `action:LABEL`; −1 for the other variants."""
     if word in (LOGGED, UNIFORM):
@@ -157,7 +131,7 @@ class ExperimentState:
     def _decide_fallback(self, event: DecisionEvent, allowed: np.ndarray | None) -> None:
         chances = self._variant_probabilities(self.options.fallback, allowed)
         event.arm, event.reason = self.mode, events.FALLBACK
-        event.action = draw_action(chances, self._uniform("fallback", event.decision_id))
+        event.action = self._draw(chances, "fallback", event.decision_id)
         event.needs_reward = self.mode == "shadow" and not self.budget_exhausted(event.ts)
         event.play_probability = float(chances[event.action])
         event.call_probability = event.play_probability if event.needs_reward else 0.0
@@ -189,14 +163,10 @@ class ExperimentState:
         event.arm, event.action, served = "policy", plan.action, True
         event.reason, event.needs_reward = plan.reason, plan.needs_reward
         if apart and self._uniform("holdout", event.subject or who) < apart:
-            event.arm, event.action, served = (
-                "holdout",
-                draw_action(held_out, self._uniform("aside", who)),
-                False,
-            )
+            event.arm, event.action, served = "holdout", self._draw(held_out, "aside", who), False
             event.reason, event.needs_reward = events.BUDGET if spent else events.HOLDOUT, not spent
         elif explore and self._uniform("explore", who) < explore:
-            event.action, served = draw_action(mask / mask.sum(), self._uniform("anyone", who)), False
+            event.action, served = self._draw(mask / mask.sum(), "anyone", who), False
             event.reason, event.needs_reward = events.UNIFORM, True
         elif not plan.needs_reward and check and self._uniform("check", who) < check:
             event.reason, event.needs_reward = events.CHECK, True
@@ -223,13 +193,28 @@ class ExperimentState:
     def _uniform(self, tag: str, who: bytes) -> float:
         return keyed_uniform(self.salt, tag, who)
 
+    def _draw(self, chances: np.ndarray, tag: str, who: bytes) -> int:
+        """Draw an action under probabilities (K,)."""
+        place = int(np.searchsorted(np.cumsum(chances), self._uniform(tag, who), side="right"))
+        return min(place, int(np.flatnonzero(chances)[-1]))
+
     def _variant_probabilities(self, word: str, allowed: np.ndarray | None) -> np.ndarray:
-        logged, names = self.learner.sets.logged, self.learner.action_names
-        if allowed is not None:
-            return variant_probabilities(word, allowed, logged, names)
-        if word not in self._served:
-            self._served[word] = variant_probabilities(word, self.active, logged, names)
-        return self._served[word]
+        """Return the probability of each action, (K,), under `logged` (shares of the log's rows), `uniform` or `action:LABEL`.
+
+        Actions that are not allowed have probability 0. If no other is left, the allowed ones are equally likely.
+        """
+        if allowed is None:
+            if word not in self._served:
+                self._served[word] = self._variant_probabilities(word, self.active)
+            return self._served[word]
+        weights = allowed.astype(float)
+        if word == LOGGED:
+            weights *= self.learner.sets.logged
+        elif word != UNIFORM:
+            weights *= np.arange(len(allowed)) == action_number(word, self.learner.action_names)
+        if not weights.any():
+            weights = allowed.astype(float)
+        return weights / weights.sum()
 
     def budget_exhausted(self, ts: int) -> bool:
         """Whether no call may be made at this time: the period's budget is used up, or too many are pending."""

@@ -59,26 +59,24 @@ async def verify(
 ) -> list[VerificationResult]:
     """Replay every experiment of an open store: recompute decisions, add up totals again. Nothing is changed."""
     last = await store.last_seq()
-    verdicts = []
-    for number, name, config, floor in await store.experiments():
-        registry = ExperimentRegistry(store)
-        model, start, engine = await _start(registry, number, name, floor)
-        experiment = Experiment(number, name, config, floor, model)
-        verdicts.append(await _replay(registry, experiment, start, last, engine, progress))
+    verdicts = [await _replay(store, last, progress, *stored) for stored in await store.experiments()]
     await _gapless(store, last, verdicts)
     return verdicts
 
 
 async def _replay(
-    registry: ExperimentRegistry,
-    experiment: Experiment,
-    start: int,
+    store: Store,
     last: int,
-    engine: str,
     progress: Callable[[int, int], None] | None,
+    number: int,
+    name: str,
+    config: dict[str, Any],
+    floor: int,
 ) -> VerificationResult:
-    """Replay the events after `start` up to `last`; `engine` is that of the first."""
-    store, number, verdict = registry.store, experiment.number, VerificationResult(experiment.name)
+    """Replay the events of an experiment up to `last`."""
+    registry, verdict = ExperimentRegistry(store), VerificationResult(name)
+    model, start, engine = await _start(registry, number, name, floor)
+    experiment = Experiment(number, name, config, floor, model)
     marks = {one.seq: one for one in await store.snapshots(number)}
     rows = WriteBatch(0, 0)
     known: dict[int, DecisionEvent] = {}
