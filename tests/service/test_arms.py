@@ -8,7 +8,8 @@ from scipy import stats
 
 from service.building import LEARNERS, LOG, contexts
 from sparing.service import events, experiment, experiments
-from sparing.service.experiment import DecisionRequest, ExperimentState
+from sparing.service.events import DecisionEvent
+from sparing.service.experiment import ExperimentState
 from sparing.service.messages import Options
 
 SALT = bytes(range(32))
@@ -20,8 +21,10 @@ def model_of(learner, options, **settings):
     return ExperimentState(1, made, options, SALT)
 
 
-def asked(number, x, **settings):
-    return DecisionRequest(number.to_bytes(16), 1, x, events.pack_context(x), **settings)
+def decided(model, number, x, *, allowed=None, subject=None, ts=1):
+    eligible, context = events.pack_mask(allowed), events.pack_context(x)
+    event = DecisionEvent(0, 1, ts, number.to_bytes(16), None, None, subject, None, context, eligible)
+    return model.decide(event, x)
 
 
 @pytest.mark.parametrize(
@@ -43,7 +46,7 @@ def test_probabilities_are_those_of_the_draws(learner, policy, masked):
     allowed = np.array([True, False, True, True, False, True]) if masked else None
     # Each draw of Thompson's has an integral for its chance.
     draws = DRAWS // 3 if learner == "lints" else DRAWS
-    drawn = [model.decide(asked(number, x, allowed=allowed)) for number in range(draws)]
+    drawn = [decided(model, number, x, allowed=allowed) for number in range(draws)]
     plays, calls = collections.Counter(), collections.Counter()
     chances = {}
     for one in drawn:
@@ -67,7 +70,7 @@ def test_probabilities_are_those_of_the_draws(learner, policy, masked):
 def test_a_check_asks_about_a_share_of_what_is_skipped(check):
     model = model_of("confident", Options(check=check), tolerance=50.0, spot_check=0.0)
     (x,) = contexts(5, 1)
-    drawn = [model.decide(asked(number, x)) for number in range(DRAWS)]
+    drawn = [decided(model, number, x) for number in range(DRAWS)]
     reasons = collections.Counter(one.reason for one in drawn)
     assert set(reasons) <= {"confident", "check"}
     assert stats.binomtest(reasons["check"], DRAWS, check).pvalue > 1e-4 if check else not reasons["check"]
@@ -80,9 +83,9 @@ def test_a_subject_stays_in_its_arm():
     (x,) = contexts(5, 1)
     for subject in range(50):
         who = subject.to_bytes(16)
-        found = {model.decide(asked(number, x, subject=who)).arm for number in range(10)}
+        found = {decided(model, number, x, subject=who).arm for number in range(10)}
         assert len(found) == 1
-    shares = [model.decide(asked(0, x, subject=who.to_bytes(16))).arm == "holdout" for who in range(DRAWS)]
+    shares = [decided(model, 0, x, subject=who.to_bytes(16)).arm == "holdout" for who in range(DRAWS)]
     assert stats.binomtest(sum(shares), DRAWS, 0.3).pvalue > 1e-4
 
 
@@ -103,10 +106,10 @@ def test_the_fallback_serves_in_its_modes_and_only_a_shadow_asks(mode):
     model = model_of("confident", Options(fallback="action:3"))
     model.mode = mode
     (x,) = contexts(5, 1)
-    one = model.decide(asked(1, x))
+    one = decided(model, 1, x)
     assert (one.arm, one.action, one.reason, one.play_probability) == (mode, 3, "fallback", 1.0)
     assert (one.needs_reward, one.call_probability) == ((True, 1.0) if mode == "shadow" else (False, 0.0))
-    masked = model.decide(asked(1, x, allowed=np.array([True, True, False, False, False, False])))
+    masked = decided(model, 1, x, allowed=np.array([True, True, False, False, False, False]))
     assert masked.action in (0, 1)
     assert masked.play_probability == 0.5
 
@@ -127,7 +130,7 @@ def test_a_budget_is_never_exceeded(learner, options, most):
         calls = []
         for number, x in enumerate(contexts(period, 60)):
             ts = (period * 100 + number) * events.SECOND
-            one = model.decide(asked(number, x)._replace(ts=ts))
+            one = decided(model, number, x, ts=ts)
             seq += 1
             one.seq = seq
             calls.append(one.needs_reward)

@@ -427,8 +427,9 @@ def test_urgent_sentences_come_first_and_name_the_untried(tmp_path):
     (untried,) = [text for text in texts(found, "warning") if "Never tried" in text]
     assert untried.count("0 live rewards so far") == 3
     assert untried.endswith(" and 1 more")
-    facts = health.HealthInputs(found.actions, found.spend, SampleRatio(0.1, 0.05, 1e-6), 0, [], 0, [])
-    assert "is not reliable" in health.health_checks(model, facts)[0].text
+    headline = msgspec.structs.replace(found.headline, sample_ratio=SampleRatio(0.1, 0.05, 1e-6))
+    uneven = msgspec.structs.replace(found, headline=headline)
+    assert "is not reliable" in health.health_checks(model, uneven, [], 0, [])[0].text
 
 
 def test_a_page_of_a_thousand_actions_and_thirty_days_is_quick(tmp_path):

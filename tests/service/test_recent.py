@@ -15,9 +15,9 @@ def looked_up(owner):
     """The ids that the store was asked for, from now on."""
     asked, find = [], owner.store.find
 
-    async def noted(ids):
-        asked.extend(ids)
-        return await find(ids)
+    async def noted(column, values):
+        asked.extend(values)
+        return await find(column, values)
 
     owner.store.find = noted
     return asked

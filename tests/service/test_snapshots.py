@@ -186,6 +186,6 @@ def test_an_erasure_meanwhile_makes_the_childs_snapshot_worthless(tmp_path, monk
             monkeypatch.setattr(snapshots, "_child", slow)
             assert await snapshot_by_child(writer, only(writer)) is None
             stored, there = await files(writer)
-            assert stored == there == {str(snapshots.path_of(1, only(writer).floor))}
+            assert stored == there == {f"snapshots/1-{only(writer).floor}.state"}
 
     ran(run())

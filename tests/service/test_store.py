@@ -92,11 +92,11 @@ def test_decisions_are_found_by_what_they_are_named(stores):
         async with opened(stores) as store:
             await put(store, BASE, FULL, BARE, CLOSED)
             await store.begin()
-            by_id = await store.find([BARE.decision_id, FULL.decision_id, bytes(16)])
+            by_id = await store.find("decision_id", [BARE.decision_id, FULL.decision_id, bytes(16)])
             by_request = await store.find_requests(1, [LONG, "another"])
-            by_seq = await store.find_seqs([2, 3, 4, 99])
+            by_seq = await store.find("seq", [2, 3, 4, 99])
             nothing = [
-                *await store.find([]),
+                *await store.find("decision_id", []),
                 *await store.find_requests(2, [LONG]),
                 *await store.find_requests(1, ["a\0b", ""]),
             ]

@@ -59,15 +59,11 @@ class UnreachableError(SparingError):
     """The service did not answer in time, after all retries."""
 
 
-def fallback_answer(action: Label) -> DecideAnswer:
-    nan, who = float("nan"), "fallback"
-    return DecideAnswer("", action, False, who, 1.0, 0.0, nan, nan, nan, None, who, 0, None)
-
-
 class Client:
     """A client of one experiment; threads may share it and its connections.
 
-    A decision is tried 1 + `retries` times under one request_id, so it is made once even if answers are lost.
+    A decision is tried 1 + `retries` times under one request_id, so it is made once even if answers are lost. Every method raises
+    ServiceProblem if the service refuses the request, and UnreachableError if it does not answer in time.
 
     Parameters
     ----------
@@ -154,15 +150,10 @@ class Client:
         Returns
         -------
         DecideAnswer
-
-        Raises
-        ------
-        ServiceProblem
-            If the service refuses the request.
-        UnreachableError
-            If it does not answer in time and there is no fallback.
+            The fallback, if there is one, instead of an UnreachableError.
         """
-        asked = _request(context, eligible, context_id, subject, request_id)
+        listed = None if eligible is None else list(eligible)
+        asked = _request(context, listed, context_id, subject, request_id)
         within = self.timeout if timeout is None else timeout
         own = self.fallback if fallback is None else fallback
         try:
@@ -170,7 +161,8 @@ class Client:
         except (UnreachableError, ServiceProblem) as error:
             if own is None or (isinstance(error, ServiceProblem) and error.status not in RETRY_STATUSES):
                 raise
-            return fallback_answer(own)
+            nan, who = float("nan"), "fallback"
+            return DecideAnswer("", own, False, who, 1.0, 0.0, nan, nan, nan, None, who, 0, None)
 
     def decide_many(
         self, requests: Iterable[Context | DecideRequest], *, timeout: float = DEFAULT_TIMEOUT
@@ -188,24 +180,9 @@ class Client:
         -------
         list of DecideAnswer or ServiceProblem
             In the order of the requests, with a ServiceProblem for each refused one.
-
-        Raises
-        ------
-        UnreachableError
-            If the service does not answer in time.
         """
-        asked = [
-            _request(one.context, one.eligible, one.context_id, one.subject, one.request_id)
-            if isinstance(one, DecideRequest)
-            else _request(one)
-            for one in requests
-        ]
-        found: list[DecideAnswer | ServiceProblem] = []
-        for start in range(0, len(asked), MAX_BATCH):
-            some = DecideBatch(asked[start : start + MAX_BATCH])
-            items = self._call("POST", "/decide/batch", some, DecideItems, timeout).items
-            found += [one.answer or _problem(one.status, one.problem) for one in items]
-        return found
+        asked = list(map(_request, requests))
+        return self._batches("/decide/batch", DecideBatch, asked, DecideItems, timeout)
 
     def reward(
         self, decision: DecideAnswer | str, value: float, action: Label | None = None
@@ -225,13 +202,6 @@ class Client:
         -------
         RewardAnswer or None
             None for an answer of the client's own fallback, which takes no reward.
-
-        Raises
-        ------
-        ServiceProblem
-            If the service refuses the reward.
-        UnreachableError
-            If it does not answer in time.
         """
         named = decision if isinstance(decision, str) else decision.decision_id
         if not named and not isinstance(decision, str):
@@ -253,22 +223,11 @@ class Client:
         -------
         list of RewardAnswer, ServiceProblem or None
             In the order of the rewards: a ServiceProblem for each refused one, None for each fallback.
-
-        Raises
-        ------
-        UnreachableError
-            If the service does not answer in time.
         """
         listed = [(one if isinstance(one, str) else one.decision_id, value) for one, value in rewards]
-        sent = [(place, Rewarded(named, value)) for place, (named, value) in enumerate(listed) if named]
-        found: list[RewardAnswer | ServiceProblem | None] = [None] * len(listed)
-        for start in range(0, len(sent), MAX_BATCH):
-            some = sent[start : start + MAX_BATCH]
-            batch = RewardBatch([one for _, one in some])
-            items = self._call("POST", "/rewards/batch", batch, RewardItems).items
-            for (place, _), item in zip(some, items, strict=True):
-                found[place] = item.answer or _problem(item.status, item.problem)
-        return found
+        sent = [Rewarded(named, value) for named, value in listed if named]
+        items = iter(self._batches("/rewards/batch", RewardBatch, sent, RewardItems, DEFAULT_TIMEOUT))
+        return [next(items) if named else None for named, _ in listed]
 
     def about(self) -> About:
         """Return the present settings and counts of the experiment.
@@ -297,6 +256,16 @@ class Client:
             yield from page.decisions
             more = page.next
 
+    def _batches(
+        self, path: str, kind: Any, listed: list[Any], answer: type[Any], timeout: float
+    ) -> list[Any]:
+        """Send a list in batches; return an answer, or a ServiceProblem, for each item."""
+        found: list[Any] = []
+        for start in range(0, len(listed), MAX_BATCH):
+            items = self._call("POST", path, kind(listed[start : start + MAX_BATCH]), answer, timeout).items
+            found += [one.answer or _problem(one.status, one.problem) for one in items]
+        return found
+
     def _call(
         self, method: str, path: str, body: Any, kind: type[Answer], timeout: float = DEFAULT_TIMEOUT
     ) -> Answer:
@@ -324,16 +293,11 @@ class Client:
         raise error
 
 
-def _request(
-    context: Any,
-    eligible: Sequence[Label] | None = None,
-    context_id: str | int | None = None,
-    subject: str | None = None,
-    request_id: str | None = None,
-) -> DecideRequest:
-    named = str(uuid.uuid4()) if request_id is None else request_id
-    listed = None if eligible is None else list(eligible)
-    return DecideRequest(context, listed, context_id, subject, named)
+def _request(context: Any, *others: Any) -> DecideRequest:
+    asked = context if isinstance(context, DecideRequest) else DecideRequest(context, *others)
+    if asked.request_id is None:
+        asked = msgspec.structs.replace(asked, request_id=str(uuid.uuid4()))
+    return asked
 
 
 def _plain(value: Any) -> Any:
@@ -364,9 +328,8 @@ def _refused(response: "httpx.Response") -> ServiceProblem:
 
 
 def _problem(status: int, problem: dict[str, Any] | None) -> ServiceProblem:
-    given = problem or {}
+    given = {"code": "http", "detail": f"status {status}", **(problem or {})}
     field = given.get("field")
-    detail = str(given.get("detail", f"status {status}"))
     return ServiceProblem(
-        status, str(given.get("code", "http")), detail, None if field is None else str(field)
+        status, str(given["code"]), str(given["detail"]), None if field is None else str(field)
     )

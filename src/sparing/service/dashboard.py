@@ -2,11 +2,13 @@
 
 import asyncio
 import os
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
+import msgspec
 import numpy as np
 
 import sparing
@@ -16,20 +18,22 @@ from sparing.service import comparison, events
 from sparing.service.comparison import HourlyTotals, TimeBins
 from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import LiveCalls, partly_logged
-from sparing.service.health import HealthInputs, disagreeing, health_checks, out_of_range_columns
+from sparing.service.health import disagreeing, health_checks, out_of_range
 from sparing.service.messages import (
     About,
     Action,
     Health,
+    Look,
     Overview,
     Recent,
+    Record,
     SampleRatio,
     Snapshot,
     Spend,
     WorkerState,
 )
 from sparing.service.registry import Experiment
-from sparing.service.store import Store
+from sparing.service.store import Store, StoredDecision
 from sparing.service.writer import Writer
 
 WINDOW = 10_000  # events counted between two yields to other tasks
@@ -45,7 +49,7 @@ STARTED = events.now()
 
 @dataclass
 class CounterCache:
-    """Counts of one experiment up to an event, kept in memory: outcomes by kind, and subjects served by each variant since `since`.
+    """Counts of one experiment up to an event, kept in memory: expired calls, and subjects served by each variant since `since`.
 
     Hourly totals have neither expired calls nor distinct subjects, and counting all events for every page takes too long.
     """
@@ -53,13 +57,13 @@ class CounterCache:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     made: int | None = None  # the event that created the experiment
     first: tuple[int, int] | None = None  # number and time of the first decision
-    outcomes: dict[str, int] = field(default_factory=dict)
+    expired: int = 0
     outcomes_to: int = 0
     calls: LiveCalls = field(default_factory=LiveCalls)
     since: int = 0
     arms_to: int = 0
-    alone: dict[str, int] = field(default_factory=dict)  # decisions without a subject, by variant
-    subjects: dict[str, set[bytes]] = field(default_factory=dict)  # by variant
+    alone: Counter[str] = field(default_factory=Counter)  # decisions without a subject, by variant
+    subjects: defaultdict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))  # by variant
 
     async def catch_up(self, store: Store, experiment: int, upto: int, *, decided: bool) -> None:
         """Count committed outcomes up to an event; `decided`: there are decisions."""
@@ -76,37 +80,37 @@ class CounterCache:
             )
             self.first = (int(found[0][0]), int(found[0][1])) if found else None
         async for after, end in windows(self.outcomes_to, upto):
-            found = await store.driver.read(
-                "select kind, count(*) from outcomes where experiment = $1 and seq > $2 and seq <= $3 group by kind",
-                *(experiment, after, end),
+            ((count,),) = await store.driver.read(
+                "select count(*) from outcomes where experiment = $1 and seq > $2 and seq <= $3 and kind = $4",
+                *(experiment, after, end, events.EXPIRED),
             )
-            for kind, count in found:
-                self.outcomes[kind] = self.outcomes.get(kind, 0) + int(count)
-            self.outcomes_to = end
+            self.expired, self.outcomes_to = self.expired + int(count), end
 
     async def count_arms(self, store: Store, experiment: int, since: int, upto: int) -> tuple[int, int]:
         """Return how many were assigned to policy and holdout after the event `since`: subjects, or decisions without one."""
         since = max(since, self.made or 0)
         if since != self.since:
             self.since = self.arms_to = since
-            self.alone, self.subjects = {}, {}
+            self._forget()
         async for after, end in windows(self.arms_to, upto):
             if sum(map(len, self.subjects.values())) >= MAX_SUBJECTS:
-                self.alone, self.subjects = {}, {}
+                self._forget()
             for arm, subject, count in await store.driver.read(
                 "select arm, subject, count(*) from decisions where experiment = $1 and seq > $2 and seq <= $3 "
                 "and arm in ('policy', 'holdout') group by arm, subject",
                 *(experiment, after, end),
             ):
                 if subject is None:
-                    self.alone[arm] = self.alone.get(arm, 0) + int(count)
+                    self.alone[arm] += int(count)
                 else:
-                    self.subjects.setdefault(arm, set()).add(bytes(subject))
+                    self.subjects[arm].add(bytes(subject))
             self.arms_to = end
-        policy, holdout = (
-            self.alone.get(arm, 0) + len(self.subjects.get(arm, ())) for arm in ("policy", "holdout")
-        )
+        policy, holdout = (self.alone[arm] + len(self.subjects[arm]) for arm in ("policy", "holdout"))
         return policy, holdout
+
+    def _forget(self) -> None:
+        self.alone.clear()
+        self.subjects.clear()
 
 
 async def windows(after: int, upto: int) -> AsyncIterator[tuple[int, int]]:
@@ -119,10 +123,6 @@ async def windows(after: int, upto: int) -> AsyncIterator[tuple[int, int]]:
 
 
 _known: WeakKeyDictionary[Writer, dict[int, CounterCache]] = WeakKeyDictionary()
-
-
-def counter_cache(writer: Writer, experiment: int) -> CounterCache:
-    return _known.setdefault(writer, {}).setdefault(experiment, CounterCache())
 
 
 def about(experiment: Experiment) -> About:
@@ -146,6 +146,22 @@ def about(experiment: Experiment) -> About:
     )
 
 
+def recorded(experiment: Experiment, found: StoredDecision) -> Record:
+    one, closed = found
+    stored = {
+        name: value for name, value in msgspec.structs.asdict(one).items() if name in Record.__struct_fields__
+    }
+    stored |= {
+        "decision_id": events.id_text(one.decision_id),
+        "time": events.time_text(one.ts),
+        "action": experiment.model.labels[one.action],
+        "context_id": None if one.context_id is None else msgspec.json.decode(one.context_id),
+        "reward": None if closed is None else closed.value,
+        "outcome": None if closed is None else closed.kind,
+    }
+    return Record(**stored)
+
+
 async def overview(
     writer: Writer,
     experiment: Experiment,
@@ -156,44 +172,27 @@ async def overview(
     alarm: str | None = None,
 ) -> Overview:
     """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarm` its problem."""
-    known = counter_cache(writer, experiment.number)
-    here = WorkerInfo(started, worker or f"process {os.getpid()}", alarm)
-    async with known.lock:  # concurrent requests share one count
-        return await _overview(writer, experiment, known, now, here)
-
-
-class WorkerInfo(NamedTuple):
-    """This process: start, name, and its problem, if any."""
-
-    started: int
-    worker: str
-    alarm: str | None
-
-
-async def _overview(
-    writer: Writer, experiment: Experiment, known: CounterCache, now: int, here: WorkerInfo
-) -> Overview:
     store, number, about_log = writer.store, experiment.number, experiment.config.get("about", {})
-    upto = await store.last_seq()
-    await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
-    since, ratio = await _shares(writer, experiment, known, upto)
-    gaps = await known.calls.shown(about_log.get("gaps"), store, experiment.model, upto)
+    known = _known.setdefault(writer, {}).setdefault(number, CounterCache())
+    async with known.lock:  # concurrent requests share one count
+        upto = await store.last_seq()
+        await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
+        since, ratio = await _shares(store, experiment, known, upto)
+        gaps = await known.calls.shown(about_log.get("gaps"), store, experiment.model, upto)
     totals = HourlyTotals.of(await store.totals(number))
-    closed = await _closed(writer, number, upto)
-    recent = await _recent(writer, experiment, upto)
-    health, ill = await _health(writer, experiment, now, here)
+    closed = await _closed(store, number, upto)
+    latest = min(upto, experiment.model.seq)
+    recent = await store.record(number, "d.seq <= $2", latest, limit=SHOWN, newest=True)
+    health, ill = await _health(writer, experiment, now, started, worker, alarm)
     model = experiment.model
     steps, reasons = TimeBins.of(totals, now), totals.reasons()
     compared, so_far = comparison.compare(totals, steps, model.options, since=since, now=now, ratio=ratio)
     decisions, asked = (
         sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
     )
-    rewarded = sum(one.rewarded for one in reasons)
-    actions, spend = _actions(model, about_log), _spend(model, totals, known, decisions, asked, now)
     left_out = int((comparison.budget_limited_hours(totals) >= since).sum())
-    far = await out_of_range_columns(store, model, upto)
-    facts = HealthInputs(actions, spend, ratio, rewarded, closed, left_out, ill, *far)
-    return Overview(
+    outside = await out_of_range(store, model, upto)
+    page = Overview(
         name=experiment.name,
         time=events.time_text(now),
         mode=model.mode,
@@ -204,27 +203,30 @@ async def _overview(
         asked=asked,
         skipped=decisions - asked,
         saved=(decisions - asked) / decisions if decisions else None,
-        rewarded=rewarded,
-        expired=known.outcomes.get(events.EXPIRED, 0),
+        rewarded=sum(one.rewarded for one in reasons),
+        expired=known.expired,
         reasons=reasons,
         headline=compared,
-        spend=spend,
+        spend=_spend(model, totals, known, decisions, asked, now),
         step=steps.seconds,
         hours=steps.by_reason(totals),
         so_far=so_far,
-        actions=actions,
-        look=health_checks(model, facts),
+        actions=_actions(model, about_log),
+        look=[],
         gaps=gaps,
-        recent=recent,
+        recent=[msgspec.convert(recorded(experiment, one), Recent, from_attributes=True) for one in recent],
         health=health,
     )
+    alarms = [Look("alarm", text) for text in ill]
+    looks = health_checks(model, page, closed, left_out, outside)
+    return msgspec.structs.replace(page, look=[*alarms, *looks])
 
 
 async def _shares(
-    writer: Writer, experiment: Experiment, known: CounterCache, upto: int
+    store: Store, experiment: Experiment, known: CounterCache, upto: int
 ) -> tuple[int, SampleRatio | None]:
     """Return the hour of the last change of check or holdout, and the test of the holdout's share since."""
-    changes = await writer.store.changes(experiment.number, events.OPTIONS)
+    changes = await store.changes(experiment.number, events.OPTIONS)
     change = comparison.changed(changes, experiment.config.get("options"))
     if change is None or known.first is None or known.first[0] > change.seq:
         since, after = 0, 0  # as they were at the first decision
@@ -233,46 +235,33 @@ async def _shares(
     asked = experiment.model.options.holdout
     if not asked:
         return since, None
-    policy, holdout = await known.count_arms(writer.store, experiment.number, after, upto)
+    policy, holdout = await known.count_arms(store, experiment.number, after, upto)
     return since, comparison.sample_ratio(asked, policy, holdout)
 
 
-async def _closed(writer: Writer, number: int, upto: int) -> list[str]:
-    found = await writer.store.driver.read(
+async def _closed(store: Store, number: int, upto: int) -> list[str]:
+    found = await store.driver.read(
         "select kind from outcomes where experiment = $1 and seq > $2 and closes = 1 order by seq desc limit $3",
         *(number, upto - LATELY, CLOSED),
     )
     return [kind for (kind,) in found if kind in (events.REWARD, events.DEFAULT, events.EXPIRED)]
 
 
-async def _recent(writer: Writer, experiment: Experiment, upto: int) -> list[Recent]:
-    model = experiment.model
-    found = await writer.store.driver.read(
-        "select d.ts, d.action, d.needs_reward, d.reason, d.arm, o.value, o.kind from decisions d "
-        "left join outcomes o on o.decision_seq = d.seq and o.closes = 1 "
-        "where d.experiment = $1 and d.seq <= $2 order by d.seq desc limit $3",
-        *(experiment.number, min(upto, model.seq), SHOWN),
-    )
-    return [
-        Recent(events.time_text(ts), model.labels[action], bool(asked), reason, arm, value, kind)
-        for ts, action, asked, reason, arm, value, kind in found
-    ]
-
-
 async def _health(
-    writer: Writer, experiment: Experiment, now: int, here: WorkerInfo
+    writer: Writer, experiment: Experiment, now: int, started: int, worker: str | None, alarm: str | None
 ) -> tuple[Health, list[str]]:
     store, model = writer.store, experiment.model
     workers = await store.workers(experiment.number, now - PRESENT)
     snapshots = await store.snapshots(experiment.number)
     ((backup,),) = await store.driver.read("select last_backup from store")
     ill = disagreeing(workers)
-    if here.alarm is not None:
-        ill.append(here.alarm)
+    if alarm is not None:
+        ill.append(alarm)
     if writer.idle:
         ill.append(
             "The store could not be written in the last second. Requests are refused with 503 until it can. Check the disk or the database"
         )
+    this = (worker or f"process {os.getpid()}", model.seq, model.digest)
     taken = np.array(writer.latencies) * 1000
     return Health(
         status="degraded" if ill else "healthy",
@@ -280,14 +269,11 @@ async def _health(
         store_bytes=await store.driver.size(),
         model_seq=model.seq,
         digest=model.digest.hex(),
-        workers=[
-            WorkerState(name, seq, digest.hex())
-            for name, seq, digest in workers or [(here.worker, model.seq, model.digest)]
-        ],
+        workers=[WorkerState(name, seq, digest.hex()) for name, seq, digest in workers or [this]],
         snapshot=Snapshot(snapshots[0].seq, events.time_text(snapshots[0].ts)) if snapshots else None,
         last_backup=None if backup is None else events.time_text(backup),
         decide_ms=(float(np.median(taken)), float(np.quantile(taken, 0.99))) if len(taken) else None,
-        started=events.time_text(here.started),
+        started=events.time_text(started),
         version=sparing.__version__,
     ), ill
 

@@ -23,6 +23,12 @@ from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
 NOT_ERASED = "(context is not null or context_id is not null or subject is not null)"
+CONDITIONS = {
+    "decision_id": "decision_id = $2",
+    "context_id": "context_id = $2",
+    "subject": "subject = $2",
+    "before_ts": "ts < $2",
+}
 CHUNK = 5000  # erased in one transaction: requests wait no longer
 # A reader prevents emptying the write-ahead log: so many attempts, so many seconds apart.
 TRIES, PAUSE = 20, 0.25
@@ -30,23 +36,13 @@ TRIES, PAUSE = 20, 0.25
 RETENTION = "retention"
 
 
-async def erase(
-    writer: Writer,
-    name: str,
-    *,
-    decision_id: str | None = None,
-    context_id: str | int | None = None,
-    subject: bytes | None = None,
-    before_ts: int | None = None,
-    who: str,
-) -> Erased:
-    """Erase the contexts of one decision, one context id, one subject (as stored), or all before a time.
+async def erase(writer: Writer, name: str, *, who: str, **given: str | int | bytes | None) -> Erased:
+    """Erase the contexts of one of `CONDITIONS`: a decision, a context id, a subject (as stored), or all before a time.
 
     Pending calls among them are withdrawn first: they are never learnt from, and their rewards are refused.
     """
-    kind, where, value = _chosen(decision_id, context_id, subject, before_ts)
     number = writer.registry.get(name).number
-    wanted = ErasureTarget(number, kind, where, value)
+    wanted = _target(number, given)
     count = await _begin(writer, wanted, who)
     floor = writer.registry.by_id(number).floor
 
@@ -69,10 +65,6 @@ class ErasureTarget(NamedTuple):
     where: str
     value: Any
 
-    async def how_many(self, store: Store, upto: int) -> int:
-        found = await store.driver.rows(f"select count(*) {self._chosen}", self.number, self.value, upto)
-        return int(found[0][0])
-
     async def among(self, store: Store, seqs: list[int]) -> list[int]:
         """Return which of the decisions `seqs` are to be erased, in order."""
         start = f"select seq from decisions where experiment = $1 and {self.where} and"
@@ -82,7 +74,7 @@ class ErasureTarget(NamedTuple):
     async def erase_some(self, store: Store, upto: int) -> int:
         """Erase up to `CHUNK` of them up to an event; return how many."""
         found = await store.driver.rows(
-            f"select seq {self._chosen} order by seq limit $4", self.number, self.value, upto, CHUNK
+            f"select seq {self.chosen} order by seq limit $4", self.number, self.value, upto, CHUNK
         )
         if found:
             await store.driver.many(
@@ -91,33 +83,25 @@ class ErasureTarget(NamedTuple):
         return len(found)
 
     @property
-    def _chosen(self) -> str:
+    def chosen(self) -> str:
         return f"from decisions where experiment = $1 and {self.where} and seq <= $3 and {NOT_ERASED}"
 
 
-def _chosen(
-    decision_id: str | None, context_id: str | int | None, subject: bytes | None, before_ts: int | None
-) -> tuple[str, str, Any]:
-    """Return the criterion, the condition on decisions, and its value."""
-    choices: dict[str, tuple[Any, str]] = {
-        "decision_id": (decision_id, "decision_id = $2"),
-        "context_id": (context_id, "context_id = $2"),
-        "subject": (subject, "subject = $2"),
-        "before_ts": (before_ts, "ts < $2"),
-    }
-    given = [kind for kind, (value, _) in choices.items() if value is not None]
-    if len(given) != 1:
+def _target(number: int, given: dict[str, Any]) -> ErasureTarget:
+    found = {kind: value for kind, value in given.items() if value is not None}
+    if len(found) != 1:
         raise unprocessable(
-            f"got {' and '.join(given) or 'nothing to erase'}; give exactly one of {', '.join(choices)}"
+            f"got {' and '.join(found) or 'nothing to erase'}; give exactly one of {', '.join(CONDITIONS)}"
         )
-    value, where = choices[given[0]]
-    if decision_id is not None:
-        value = events.id_bytes(decision_id)
-        if value is None:
-            raise unprocessable(f"decision_id={decision_id!r}; must be the id of a decision", "decision_id")
-    if context_id is not None:
-        value = msgspec.json.encode(context_id).decode()
-    return given[0], where, value
+    ((kind, value),) = found.items()
+    stored = value
+    if kind == "decision_id":
+        stored = events.id_bytes(value)
+        if stored is None:
+            raise unprocessable(f"decision_id={value!r}; must be the id of a decision", kind)
+    elif kind == "context_id":
+        stored = msgspec.json.encode(value).decode()
+    return ErasureTarget(number, kind, CONDITIONS[kind], stored)
 
 
 async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
@@ -127,7 +111,9 @@ async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
     async def operation(transaction: TransactionHandler) -> int:
         experiment = writer.registry.by_id(number)
         model = experiment.model
-        count = await wanted.how_many(store, transaction.rows.last_seq)
+        ((count,),) = await store.driver.rows(
+            f"select count(*) {wanted.chosen}", number, wanted.value, transaction.rows.last_seq
+        )
         if not count:
             return 0
         withdrawn = await wanted.among(store, [*model.open])

@@ -22,6 +22,17 @@ KINDS = {
 RETRY_AFTER = 1  # seconds
 
 
+class Problem(msgspec.Struct, omit_defaults=True):
+    """Why a request is refused (RFC 9457): `code` is stable, `field` is the name of the wrong field."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    field: str | None = None
+
+
 class ServiceError(SparingError):
     """A refused request; nothing was changed."""
 
@@ -29,16 +40,10 @@ class ServiceError(SparingError):
         super().__init__(detail)
         self.status, self.code, self.detail, self.field = status, code, detail, field
 
-    def document(self) -> dict[str, object]:
-        found: dict[str, object] = {
-            "type": "about:blank",
-            "title": HTTPStatus(self.status).phrase,
-            "status": self.status,
-            "code": self.code,
-            "detail": self.detail,
-        }
-        if self.field is not None:
-            found["field"] = self.field
+    def document(self) -> dict[str, Any]:
+        title = HTTPStatus(self.status).phrase
+        problem = Problem("about:blank", title, self.status, self.code, self.detail, self.field)
+        found: dict[str, Any] = msgspec.to_builtins(problem)
         return found
 
 
@@ -48,6 +53,10 @@ def not_found(what: str, code: str = "not_found") -> ServiceError:
 
 def conflict(code: str, detail: str, field: str | None = None) -> ServiceError:
     return ServiceError(409, code, detail, field)
+
+
+def outdated(detail: str) -> ServiceError:
+    return ServiceError(412, "changed", detail, "If-Match")
 
 
 def unprocessable(detail: str, field: str | None = None, code: str = "invalid") -> ServiceError:

@@ -33,7 +33,7 @@ BASE, OPTIONS, MODE, ACTION, RETIRE, ERASE = "base", "options", "mode", "action"
 
 
 class DecisionEvent(Struct, gc=False):
-    """A decision: the request, the answer, and the state (`model_seq`) it was computed from."""
+    """A decision: the request, the answer (from `arm` on), and the state (`model_seq`) it was computed from."""
 
     seq: int
     experiment: int
@@ -45,19 +45,19 @@ class DecisionEvent(Struct, gc=False):
     context_id: str | None  # as JSON
     context: bytes | None  # of `pack_context`; None once it is erased
     eligible: bytes | None  # packed bits over the action numbers; None for all active ones
-    arm: str
-    action: int
-    needs_reward: bool
-    reason: str
-    play_probability: float
-    call_probability: float
-    value: float
-    low: float
-    high: float
-    worth: float | None
-    model_seq: int
-    active: bool
-    expires: int | None
+    arm: str = ""
+    action: int = -1
+    needs_reward: bool = False
+    reason: str = ""
+    play_probability: float = 0.0
+    call_probability: float = 0.0
+    value: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    worth: float | None = None
+    model_seq: int = 0
+    active: bool = True  # False for one whose activation is deferred
+    expires: int | None = None
 
 
 class OutcomeEvent(Struct, gc=False):
@@ -104,6 +104,17 @@ def unpack_context(stored: bytes) -> dict[str, Any] | np.ndarray:
         columns: dict[str, Any] = msgspec.json.decode(stored[1:])
         return columns
     return np.frombuffer(stored, dtype="<f8", offset=1).astype(np.float64)
+
+
+def pack_mask(mask: np.ndarray | None) -> bytes | None:
+    return None if mask is None else np.packbits(mask).tobytes()
+
+
+def unpack_mask(stored: bytes | None, n_actions: int) -> np.ndarray | None:
+    """Return the mask (K,) of `pack_mask`; actions added after it are not in it."""
+    if stored is None:
+        return None
+    return np.unpackbits(np.frombuffer(stored, dtype=np.uint8), count=n_actions).astype(np.bool_)
 
 
 def new_id() -> bytes:

@@ -30,32 +30,6 @@ def keyed_uniform(salt: bytes, tag: str, who: bytes) -> float:
     return (int.from_bytes(digest) >> 11) * 2.0**-53
 
 
-def variant_probabilities(
-    word: str, allowed: np.ndarray, logged: np.ndarray, names: Sequence[Hashable]
-) -> np.ndarray:
-    """Return the probability of each action, (K,), under `logged` (shares of the log's rows), `uniform` or `action:LABEL`.
-
-    Actions that are not allowed have probability 0. If no other is left, the allowed ones are equally likely.
-    """
-    if word == LOGGED:
-        weights = logged * allowed.astype(float)
-    elif word == UNIFORM:
-        weights = allowed.astype(float)
-    else:
-        weights = np.zeros(len(allowed))
-        number = action_number(word, names)
-        weights[number] = float(allowed[number])
-    if not weights.any():
-        weights = allowed.astype(float)
-    return np.asarray(weights / weights.sum())
-
-
-def draw_action(chances: np.ndarray, uniform: float) -> int:
-    """Return the action at a uniform number in [0, 1) under probabilities (K,)."""
-    place = int(np.searchsorted(np.cumsum(chances), uniform, side="right"))
-    return min(place, int(np.flatnonzero(chances)[-1]))
-
-
 def action_number(word: str, names: Sequence[Hashable]) -> int:
     """Return the number of the action in `action:LABEL`; −1 for the other variants."""
     if word in (LOGGED, UNIFORM):
@@ -70,21 +44,6 @@ def action_number(word: str, names: Sequence[Hashable]) -> int:
     return texts.index(label)
 
 
-class DecisionRequest(NamedTuple):
-    """A request for a decision: the context as it is stored and as the learner sees it."""
-
-    decision_id: bytes
-    ts: int
-    x: np.ndarray
-    context: bytes
-    allowed: np.ndarray | None = None
-    context_id: Hashable | None = None
-    subject: bytes | None = None
-    request_id: str | None = None
-    request_hash: bytes | None = None
-    active: bool = True
-
-
 class PendingDecision(NamedTuple):
     """A decision that is not closed: the number of its call in the learner, which imputes a deferred one when it is activated."""
 
@@ -93,17 +52,6 @@ class PendingDecision(NamedTuple):
     asked: bool = True
     parts: float = 0.0
     added: int = 0
-
-
-class ServedDecision(NamedTuple):
-    """The action of a variant, and its probabilities."""
-
-    arm: str
-    action: int
-    reason: str
-    asked: bool
-    chances: Chances
-    plan: Decision | None = None  # the learner's proposal, if it is served
 
 
 class ExperimentState:
@@ -157,102 +105,78 @@ class ExperimentState:
             mask[number] = True
         return mask
 
-    def decide(self, asked: DecisionRequest) -> DecisionEvent:
-        """Decide in a context without changing the state; `seq` is set when the event is stored."""
+    def decide(self, event: DecisionEvent, x: np.ndarray) -> DecisionEvent:
+        """Decide in a context (d,) without changing the state: complete an event that has the request only."""
         if self.mode == "paused":
             raise unavailable("paused", "the experiment is paused. Set its mode to live, shadow or fallback")
-        served = self._decide_live(asked) if self.mode == "live" else self._decide_fallback(asked)
-        arm, action, reason, needs_reward, chances, plan = served
-        if needs_reward and (plan is None or not plan.needs_reward):
-            self.learner.check_learnable(action, asked.x)
-        if plan is None:
-            mean, spread = self.learner.value(action, asked.x)
-            estimate: tuple[float, float, float, float | None] = mean, mean - spread, mean + spread, None
+        allowed = events.unpack_mask(event.eligible, len(self.active))
+        plan = None
+        if self.mode == "live":
+            plan = self._decide_live(event, x, allowed)
         else:
-            estimate = plan.value, plan.low, plan.high, plan.worth
+            self._decide_fallback(event, allowed)
+        if event.needs_reward and (plan is None or not plan.needs_reward):
+            self.learner.check_learnable(event.action, x)
+        if plan is None:
+            mean, spread = self.learner.value(event.action, x)
+            event.value, event.low, event.high, event.worth = mean, mean - spread, mean + spread, None
+        else:
+            event.value, event.low, event.high, event.worth = plan.value, plan.low, plan.high, plan.worth
+        event.model_seq = self.seq
         window = self.options.reward_window
-        closes = window is not None and (needs_reward or not asked.active)
-        return DecisionEvent(
-            0,
-            self.experiment,
-            asked.ts,
-            asked.decision_id,
-            asked.request_id,
-            asked.request_hash,
-            asked.subject,
-            None if asked.context_id is None else msgspec.json.encode(asked.context_id).decode(),
-            asked.context,
-            None if asked.allowed is None else np.packbits(asked.allowed).tobytes(),
-            arm,
-            action,
-            needs_reward,
-            reason,
-            chances.play,
-            chances.call,
-            *estimate,
-            self.seq,
-            asked.active,
-            asked.ts + round((window or 0.0) * events.SECOND) if closes else None,
-        )
+        closes = window is not None and (event.needs_reward or not event.active)
+        event.expires = event.ts + round((window or 0.0) * events.SECOND) if closes else None
+        return event
 
-    def _decide_fallback(self, asked: DecisionRequest) -> ServedDecision:
-        chances = self._variant_probabilities(self.options.fallback, asked.allowed)
-        action = draw_action(chances, self._uniform("fallback", asked.decision_id))
-        asks = self.mode == "shadow" and not self.budget_exhausted(asked.ts)
-        share = float(chances[action])
-        return ServedDecision(
-            self.mode, action, events.FALLBACK, asks, Chances(share, share if asks else 0.0)
-        )
+    def _decide_fallback(self, event: DecisionEvent, allowed: np.ndarray | None) -> None:
+        chances = self._variant_probabilities(self.options.fallback, allowed)
+        event.arm, event.reason = self.mode, events.FALLBACK
+        event.action = self._draw(chances, "fallback", event.decision_id)
+        event.needs_reward = self.mode == "shadow" and not self.budget_exhausted(event.ts)
+        event.play_probability = float(chances[event.action])
+        event.call_probability = event.play_probability if event.needs_reward else 0.0
 
-    def _decide_live(self, asked: DecisionRequest) -> ServedDecision:
-        """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds."""
-        options, x, allowed, spent = self.options, asked.x, asked.allowed, self.budget_exhausted(asked.ts)
-        apart, explore = options.holdout, 0.0 if spent else options.explore
+    def _decide_live(
+        self, event: DecisionEvent, x: np.ndarray, allowed: np.ndarray | None
+    ) -> Decision | None:
+        """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds.
+
+        Return the learner's proposal if it is served.
+        """
+        options, who, spent = self.options, event.decision_id, self.budget_exhausted(event.ts)
+        apart, mask = options.holdout, self.active if allowed is None else allowed
+        explore, check = (0.0, 0.0) if spent else (options.explore, options.check)
         quiet = bool(apart or explore or spent)  # the probabilities of a variant are in closed form
         plan = self.learner.propose(
             x,
             allowed=allowed,
-            context_id=asked.context_id,
-            entropy=self.salt + asked.decision_id,
+            context_id=None if event.context_id is None else msgspec.json.decode(event.context_id),
+            entropy=self.salt + who,
             spot_checks=not quiet,
         )
         if spent and plan.needs_reward:
-            plan = self._best_without_call(x, allowed)
-        served = self._arm(asked, plan, apart, explore, spent)
-        if not apart and not explore:
-            return served
-        action = served.action
-        own = self._policy_probability(plan, action, x, allowed, 0.0 if spent else options.check)
-        held_out = self._variant_probabilities(options.holdout_policy, allowed)[action] if apart else 0.0
-        uniform = explore / int((self.active if allowed is None else allowed).sum())
-        play = apart * held_out + (1 - apart) * (uniform + (1 - explore) * own.play)
-        call = apart * held_out * (not spent) + (1 - apart) * (uniform + (1 - explore) * own.call)
-        return served._replace(chances=Chances(float(play), float(call)))
-
-    def _best_without_call(self, x: np.ndarray, allowed: np.ndarray | None) -> Decision:
-        best = self.learner.best(x, allowed)
-        mean, spread = self.learner.value(best, x)
-        return Decision(-1, best, False, events.BUDGET, mean, mean - spread, mean + spread, Chances(1.0, 0.0))
-
-    def _arm(
-        self, asked: DecisionRequest, plan: Decision, apart: float, explore: float, spent: bool
-    ) -> ServedDecision:
-        """Return what the holdout, uniform exploration or the learner's plan serves, with the plan's probabilities."""
-        who = asked.subject or asked.decision_id
-        if apart and self._uniform("holdout", who) < apart:
-            chances = self._variant_probabilities(self.options.holdout_policy, asked.allowed)
-            action = draw_action(chances, self._uniform("aside", asked.decision_id))
-            reason = events.BUDGET if spent else events.HOLDOUT
-            return ServedDecision("holdout", action, reason, not spent, Chances(0.0, 0.0))
-        if explore and self._uniform("explore", asked.decision_id) < explore:
-            mask = self.active if asked.allowed is None else asked.allowed
-            action = draw_action(mask / mask.sum(), self._uniform("anyone", asked.decision_id))
-            return ServedDecision("policy", action, events.UNIFORM, True, Chances(0.0, 0.0))
-        check = 0.0 if spent else self.options.check
-        own = self._policy_probability(plan, plan.action, asked.x, asked.allowed, check)
-        if not plan.needs_reward and check and self._uniform("check", asked.decision_id) < check:
-            return ServedDecision("policy", plan.action, events.CHECK, True, own, plan)
-        return ServedDecision("policy", plan.action, plan.reason, plan.needs_reward, own, plan)
+            best = self.learner.best(x, allowed)
+            mean, spread = self.learner.value(best, x)
+            low, high = mean - spread, mean + spread
+            plan = Decision(-1, best, False, events.BUDGET, mean, low, high, Chances(1.0, 0.0))
+        held_out = self._variant_probabilities(options.holdout_policy, allowed) if apart else mask
+        event.arm, event.action, served = "policy", plan.action, True
+        event.reason, event.needs_reward = plan.reason, plan.needs_reward
+        if apart and self._uniform("holdout", event.subject or who) < apart:
+            event.arm, event.action, served = "holdout", self._draw(held_out, "aside", who), False
+            event.reason, event.needs_reward = events.BUDGET if spent else events.HOLDOUT, not spent
+        elif explore and self._uniform("explore", who) < explore:
+            event.action, served = self._draw(mask / mask.sum(), "anyone", who), False
+            event.reason, event.needs_reward = events.UNIFORM, True
+        elif not plan.needs_reward and check and self._uniform("check", who) < check:
+            event.reason, event.needs_reward = events.CHECK, True
+        play, call = self._policy_probability(plan, event.action, x, allowed, check)
+        if apart or explore:
+            aside, uniform = apart * held_out[event.action], explore / int(mask.sum())
+            play = float(aside + (1 - apart) * (uniform + (1 - explore) * play))
+            call = float(aside * (not spent) + (1 - apart) * (uniform + (1 - explore) * call))
+        event.play_probability, event.call_probability = play, call
+        return plan if served else None
 
     def _policy_probability(
         self, plan: Decision, action: int, x: np.ndarray, allowed: np.ndarray | None, check: float
@@ -269,13 +193,28 @@ class ExperimentState:
     def _uniform(self, tag: str, who: bytes) -> float:
         return keyed_uniform(self.salt, tag, who)
 
+    def _draw(self, chances: np.ndarray, tag: str, who: bytes) -> int:
+        """Draw an action under probabilities (K,)."""
+        place = int(np.searchsorted(np.cumsum(chances), self._uniform(tag, who), side="right"))
+        return min(place, int(np.flatnonzero(chances)[-1]))
+
     def _variant_probabilities(self, word: str, allowed: np.ndarray | None) -> np.ndarray:
-        logged, names = self.learner.sets.logged, self.learner.action_names
-        if allowed is not None:
-            return variant_probabilities(word, allowed, logged, names)
-        if word not in self._served:
-            self._served[word] = variant_probabilities(word, self.active, logged, names)
-        return self._served[word]
+        """Return the probability of each action, (K,), under `logged` (shares of the log's rows), `uniform` or `action:LABEL`.
+
+        Actions that are not allowed have probability 0. If no other is left, the allowed ones are equally likely.
+        """
+        if allowed is None:
+            if word not in self._served:
+                self._served[word] = self._variant_probabilities(word, self.active)
+            return self._served[word]
+        weights = allowed.astype(float)
+        if word == LOGGED:
+            weights *= self.learner.sets.logged
+        elif word != UNIFORM:
+            weights *= np.arange(len(allowed)) == action_number(word, self.learner.action_names)
+        if not weights.any():
+            weights = allowed.astype(float)
+        return weights / weights.sum()
 
     def budget_exhausted(self, ts: int) -> bool:
         """Whether no call may be made at this time: the period's budget is used up, or too many are pending."""

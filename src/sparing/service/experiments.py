@@ -189,9 +189,16 @@ async def import_log(
     if settings is not None:
         recorded["settings"] = dict(settings)
     known, since = experiment.model.learner.action_names, await _begun(writer, experiment.number)
-    made = await asyncio.to_thread(
-        _prepared, writer.store, experiment.number, known, experiment.model.options, log_reader, recorded
-    )
+
+    def prepare() -> Relearning:
+        log = read_with_known_actions(log_reader, known)
+        learner = make_learner(recorded["learner"], log, recorded.get("settings") or {})
+        check_options(experiment.model.options, learner)
+        made = Relearning(learner, experiment.number, log)
+        asyncio.run(_go_after(stores.open_store(writer.store.folder, writer.store.address), made))
+        return made
+
+    made = await asyncio.to_thread(prepare)
     made.check()
     written: dict[str, str] = {}
 
@@ -224,22 +231,6 @@ async def import_log(
 
 async def _begun(writer: Writer, number: int) -> int:
     return (await writer.registry.bases(number))[-1].seq
-
-
-def _prepared(
-    store: Store,
-    number: int,
-    known: tuple[Hashable, ...],
-    options: Any,
-    log_reader: LogReader,
-    config: Mapping[str, Any],
-) -> Relearning:
-    log = read_with_known_actions(log_reader, known)
-    learner = make_learner(config["learner"], log, config.get("settings") or {})
-    check_options(options, learner)
-    made = Relearning(learner, number, log)
-    asyncio.run(_go_after(stores.open_store(store.folder, store.address), made))
-    return made
 
 
 def read_with_known_actions(log_reader: LogReader, known: Sequence[Hashable]) -> Log:
@@ -276,7 +267,7 @@ async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> E
     for name in (*state_files.NUMBERS, "digest"):
         setattr(model, name, getattr(old, name))
     model.played[: len(old.played)] = old.played
-    found = {one.decision.seq: one.decision for one in await store.find_seqs([*old.open])}
+    found = {one.decision.seq: one.decision for one in await store.find("seq", [*old.open])}
     for seq, waiting in old.open.items():
         decision = found[seq]
         assert decision.context is not None, "an erasure withdraws pending calls first"

@@ -6,7 +6,7 @@ export opens the store by itself: it can run in a thread, or in another process,
 
 import asyncio
 import os
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,11 +23,11 @@ from sparing.log.writer import write
 from sparing.service import events, experiment
 from sparing.service import store as stores
 from sparing.service.errors import not_found
-from sparing.service.events import ChangeEvent
+from sparing.service.events import ChangeEvent, DecisionEvent, OutcomeEvent
 from sparing.service.experiment import ExperimentState
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
-from sparing.service.store.store import CHANGES, Store
+from sparing.service.store.store import Store
 
 MAX_ROWS = 5_000_000  # of an export, which is built in memory
 CHUNK_ROWS = 5000
@@ -36,31 +36,11 @@ ENDINGS = {KINDS[ending]: ending for ending in reversed(WRITTEN)}
 FORMATS = tuple(reversed(ENDINGS))
 ExtraColumns = Mapping[str, Sequence[Any]]  # columns (n,) by name: numbers or texts, some of them None
 
-REWARDED = "d.experiment = $1 and o.seq <= $2 and o.kind in ('reward', 'default', 'unasked', 'learnt') and d.context is not null"
-JOINED = "from decisions d join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
-ROWS = (
-    "select d.seq, d.ts, d.decision_id, d.context_id, d.context, d.eligible, d.arm, d.action, d.reason, d.play_probability, "
-    f"d.call_probability, o.kind, o.value, o.played {JOINED} {REWARDED} and d.seq > $3 order by d.seq limit $4"
+REWARDED = "o.seq <= $2 and o.kind in ('reward', 'default', 'unasked', 'learnt') and d.context is not null"
+COUNTED = (
+    "select count(*) from decisions d join outcomes o on o.decision_seq = d.seq and o.closes = 1 "
+    f"where d.experiment = $1 and {REWARDED}"
 )
-
-
-class ExportRow(NamedTuple):
-    """A decision and its reward, as they are stored."""
-
-    seq: int
-    ts: int
-    decision_id: bytes
-    context_id: str | None
-    context: bytes
-    eligible: bytes | None
-    arm: str
-    action: int
-    reason: str
-    play: float
-    call: float
-    outcome: str
-    reward: float
-    played: int | None
 
 
 class Exported(NamedTuple):
@@ -106,11 +86,11 @@ def export(
 async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str]]:
     """Return an experiment's decisions with a reward and a context as a log, its extra columns, and notes."""
     upto = await store.last_seq()
-    found = [(number, config) for number, known, config, _ in await store.experiments() if known == name]
-    if not found:
+    known = {name: (number, config) for number, name, config, _ in await store.experiments()}
+    if name not in known:
         raise not_found(f"there is no experiment {name!r}", "unknown_experiment")
-    ((number, config),) = found
-    ((count,),) = await store.driver.read(f"select count(*) {JOINED} {REWARDED}", number, upto)
+    number, config = known[name]
+    ((count,),) = await store.driver.read(COUNTED, number, upto)
     if count > MAX_ROWS:
         raise LogError(
             f"{count:,} rewarded decisions; an export has at most {MAX_ROWS:,} rows. Read the tables of the store instead"
@@ -119,10 +99,11 @@ async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str
     began = msgspec.convert(config["options"], Options)
     history = await _history(store, model, began, since, upto)
     rows, after = _Rows(model, history, count), 0
-    while some := await store.driver.read(ROWS, number, upto, after, CHUNK_ROWS):
-        for values in some:
-            rows.add(ExportRow(*values))
-        after = some[-1][0]
+    where = f"{REWARDED} and d.seq > $3"
+    while some := await store.record(number, where, upto, after, limit=CHUNK_ROWS):
+        for found in some:
+            rows.add(*found)
+        after = some[-1].decision.seq
         rows.end_chunk()
     if not rows.kept:
         raise LogError(
@@ -138,40 +119,36 @@ class _History:
         self, names: Sequence[Hashable], first: int, options: Options, changes: list[ChangeEvent]
     ) -> None:
         self.names, self.options = tuple(names), options
-        self._index = {label: number for number, label in enumerate(self.names)}
-        self._known, self._changes, self._next = first, changes, 0
+        self._known, self._changes = first, deque(changes)
         self.active = np.arange(len(self.names)) < first
 
     def go_to(self, seq: int) -> None:
         """Apply the changes before an event; events come in their order."""
-        while self._next < len(self._changes) and self._changes[self._next].seq < seq:
-            self._apply(self._changes[self._next])
-            self._next += 1
-
-    def _apply(self, change: ChangeEvent) -> None:
-        body = change.read()
-        if change.kind == events.OPTIONS:
-            self.options = msgspec.convert(body, Options)
-        elif change.kind == events.RETIRE:
-            self.active[self._index[normalize_label(body["label"])]] = False
-        elif change.kind in (events.ACTION, events.BASE):
-            more = added(change)
-            self.active[self._known : self._known + more] = True
-            self._known += more
+        while self._changes and self._changes[0].seq < seq:
+            change = self._changes.popleft()
+            body = change.read()
+            if change.kind == events.OPTIONS:
+                self.options = msgspec.convert(body, Options)
+            elif change.kind == events.RETIRE:
+                self.active[self.names.index(normalize_label(body["label"]))] = False
+            elif change.kind in (events.ACTION, events.BASE):
+                more = added(change)
+                self.active[self._known : self._known + more] = True
+                self._known += more
 
     def allowed(self, eligible: bytes | None) -> np.ndarray:
         """Return which actions a decision could choose from, (K,)."""
-        if eligible is None:
-            return self.active.copy()
-        bits = np.unpackbits(np.frombuffer(eligible, dtype=np.uint8))[: len(self.names)].astype(bool)
-        return np.append(bits, np.zeros(len(self.names) - len(bits), dtype=bool))
+        mask = events.unpack_mask(eligible, len(self.names))
+        return self.active.copy() if mask is None else mask
 
-    def all_possible(self, row: ExportRow) -> bool:
+    def all_possible(self, row: DecisionEvent) -> bool:
         """Whether every allowed action had a positive probability."""
         options = self.options
         if row.arm in ("shadow", "fallback"):
             return options.fallback == experiment.UNIFORM
-        explored = options.explore > 0 and row.call > 0  # nothing is explored once the budget is spent
+        explored = (
+            options.explore > 0 and row.call_probability > 0
+        )  # nothing is explored once the budget is spent
         return explored or (options.holdout > 0 and options.holdout_policy == experiment.UNIFORM)
 
 
@@ -180,16 +157,12 @@ def added(change: ChangeEvent) -> int:
 
 
 async def _history(store: Store, model: ExperimentState, options: Options, since: int, upto: int) -> _History:
-    where = "where experiment = $1 and seq <= $2 order by seq"
-    found = await store.driver.read(f"{CHANGES} {where}", model.experiment, upto)
-    changes = [ChangeEvent(*row) for row in found]
-    new = [
-        normalize_label(one.read()["label"])
-        for one in changes
-        if one.kind == events.ACTION and one.seq > since
-    ]
-    names = (*model.learner.action_names, *new)
-    first = len(names) - sum(added(one) for one in changes if one.kind in (events.ACTION, events.BASE))
+    kinds = (events.OPTIONS, events.RETIRE, events.ACTION, events.BASE)
+    changes = [one for one in await store.changes(model.experiment, *kinds) if one.seq <= upto]
+    growing = [one for one in changes if one.kind in (events.ACTION, events.BASE)]
+    later = [one.read()["label"] for one in growing if one.kind == events.ACTION and one.seq > since]
+    names = (*model.learner.action_names, *map(normalize_label, later))
+    first = len(names) - sum(map(added, growing))
     return _History(names, first, options, changes)
 
 
@@ -203,15 +176,17 @@ class _Rows:
         self.masks: list[np.ndarray] = []
         self.left_out: Counter[str] = Counter()
 
-    def add(self, row: ExportRow) -> None:
+    def add(self, row: DecisionEvent, outcome: OutcomeEvent | None) -> None:
         """Add a decision, or count why it is left out."""
+        assert outcome is not None
+        assert row.context is not None
         self.history.go_to(row.seq)
-        if row.played is not None:
+        if outcome.played is not None:
             self.left_out[
                 "rewards are of another action than the decided one, and its probability is unknown"
             ] += 1
             return
-        if not row.play > 0:
+        if not row.play_probability > 0:
             self.left_out["decisions have a probability that rounds to 0"] += 1
             return
         try:
@@ -225,18 +200,17 @@ class _Rows:
         if row.eligible is not None:
             names = [label_text(self.history.names[number]) for number in np.flatnonzero(allowed)]
             narrow = msgspec.json.encode(names).decode()
-        extra = (row.call, row.reason, row.arm, row.outcome, events.time_text(row.ts))
-        self.rows.append(
-            (row.action, row.reward, min(row.play, 1.0), *extra, events.id_text(row.decision_id), narrow)
-        )
+        seen = (row.action, outcome.value, min(row.play_probability, 1.0))
+        extra = (row.call_probability, row.reason, row.arm, outcome.kind, events.time_text(row.ts))
+        self.rows.append((*seen, *extra, events.id_text(row.decision_id), narrow))
         self.ids.append(None if row.context_id is None else msgspec.json.decode(row.context_id))
         self.kept += 1
 
-    def _add_support(self, row: ExportRow, allowed: np.ndarray) -> None:
+    def _add_support(self, row: DecisionEvent, allowed: np.ndarray) -> None:
         # Other actions' probabilities are not stored: the support is known only if all or one were possible.
         if self.history.all_possible(row):
             self.masks.append(allowed)
-        elif row.play >= 1:
+        elif row.play_probability >= 1:
             self.masks.append(np.arange(len(allowed)) == row.action)
         else:
             self.sets = None

@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sparing.report.text import counted
 from sparing.service import events
 from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import contexts_of
-from sparing.service.messages import Action, Look, SampleRatio, Spend
+from sparing.service.messages import Action, Look, Overview, SampleRatio, Spend
 from sparing.service.store import Store
 
 # Standard deviations from the log's mean: by Chebyshev's inequality at most 1 in FAR² of the log's rows are so far.
@@ -31,36 +31,36 @@ URGENCY = {"alarm": 0, "warning": 1, "good": 2}
 Severity = Literal["good", "warning", "alarm"]
 
 
-class OutOfRangeColumn(NamedTuple):
-    """A column with numbers far from the log's mean in `far` of the last `decisions`; `furthest` is the most extreme."""
-
-    column: str
-    far: int
-    decisions: int
-    furthest: float
-
-
-async def out_of_range_columns(
-    store: Store, model: ExperimentState, upto: int
-) -> tuple[int, list[OutOfRangeColumn]]:
-    """Return how many decisions were checked, and the standardised columns with numbers far from the log's mean."""
+async def out_of_range(store: Store, model: ExperimentState, upto: int) -> list[Look]:
+    """Check the standardised columns of the last decisions for numbers far from the log's mean."""
     numbers = _numbers(model)
     if not numbers:
-        return 0, []
+        return []
     found = await store.driver.read(
         "select context from decisions where experiment = $1 and seq > $2 and seq <= $3 and context is not null "
         "order by seq desc limit $4",
         *(model.experiment, upto - LATELY, upto, LAST),
     )
     contexts, _ = contexts_of(model, [bytes(row[0]) for row in found])
-    far: list[OutOfRangeColumn] = []
+    last = f"the last {counted(len(contexts), 'decision')}"
+    looks = []
     for column, place in numbers:
         values = contexts[:, place]
-        count = int((np.abs(values) >= FAR).sum())
-        if count:
-            most = float(values[np.abs(values).argmax()]) * column.scale + column.mean
-            far.append(OutOfRangeColumn(column.column, count, len(values), most))
-    return len(contexts), far
+        far = int((np.abs(values) >= FAR).sum())
+        if far:
+            furthest = float(values[np.abs(values).argmax()]) * column.scale + column.mean
+            looks.append(
+                Look(
+                    "warning",
+                    f"{truncate(column.column)} is {FAR:g} or more standard deviations from the log's mean in {far:,} of {last} "
+                    f"(most extreme: {furthest:.4g}). The log has little data there. Check that the unit is the same as in the log",
+                )
+            )
+    if len(contexts) and not looks:
+        return [
+            Look("good", f"No number in {last} is {FAR:g} or more standard deviations from the log's mean")
+        ]
+    return looks[:NAMED]
 
 
 def _numbers(model: ExperimentState) -> list[tuple[NumberColumn, int]]:
@@ -73,29 +73,21 @@ def _numbers(model: ExperimentState) -> list[tuple[NumberColumn, int]]:
     ]
 
 
-class HealthInputs(NamedTuple):
-    """Inputs of the checks; `closed` are the kinds of the last outcomes, `ill` problems of the service itself."""
+def health_checks(
+    model: ExperimentState, page: Overview, closed: Sequence[str], left_out: int, outside: Sequence[Look]
+) -> list[Look]:
+    """Return all checks, the urgent ones first, from the rest of the page.
 
-    actions: Sequence[Action]
-    spend: Spend
-    ratio: SampleRatio | None
-    rewarded: int
-    closed: Sequence[str]
-    left_out: int  # hours that the comparison leaves out, because the budget was used up
-    ill: Sequence[str]
-    n_checked: int = 0  # decisions checked for numbers out of range
-    out_of_range: Sequence[OutOfRangeColumn] = ()
-
-
-def health_checks(model: ExperimentState, facts: HealthInputs) -> list[Look]:
+    `closed` are the kinds of the last outcomes, `left_out` the hours that the comparison leaves out because the budget was used
+    up, and `outside` is from `out_of_range`.
+    """
     found = [
-        *(Look("alarm", text) for text in facts.ill),
-        *_ratio(facts.ratio),
+        *_ratio(page.headline.sample_ratio),
         *_residuals(model),
-        *_budget(facts),
-        *_rewards(facts),
-        *_outside(facts),
-        *_untried(facts.actions, 2 * model.learner.n_features),
+        *_budget(page.spend, left_out),
+        *_rewards(page, closed),
+        *outside,
+        *_untried(page.actions, 2 * model.learner.n_features),
         *_fit(model),
     ]
     return sorted(found, key=lambda look: URGENCY[look.level])
@@ -128,8 +120,7 @@ def _residuals(model: ExperimentState) -> Iterator[Look]:
         yield Look("good", f"Live rewards are as the model expects ({how})")
 
 
-def _budget(facts: HealthInputs) -> Iterator[Look]:
-    spend = facts.spend
+def _budget(spend: Spend, left_out: int) -> Iterator[Look]:
     if spend.budget_calls is not None:
         used = f"{spend.period_calls:,} of {counted(spend.budget_calls, 'call')} of this period are used"
         if spend.period_calls >= spend.budget_calls:
@@ -146,19 +137,19 @@ def _budget(facts: HealthInputs) -> Iterator[Look]:
             "warning",
             f"{spend.open:,} reward calls are pending, as many as most_open allows: no more are made",
         )
-    if facts.left_out:
+    if left_out:
         yield Look(
             "warning",
-            f"The comparison leaves out {counted(facts.left_out, 'hour')} in which the budget was used up or too many calls were pending",
+            f"The comparison leaves out {counted(left_out, 'hour')} in which the budget was used up or too many calls were pending",
         )
 
 
-def _rewards(facts: HealthInputs) -> Iterator[Look]:
+def _rewards(page: Overview, kinds: Sequence[str]) -> Iterator[Look]:
     """Check for pending calls without rewards, and for expired ones."""
-    awaited = f"{counted(facts.spend.open, 'reward call')} pending"
-    closed, expired = len(facts.closed), sum(kind == events.EXPIRED for kind in facts.closed)
+    awaited = f"{counted(page.spend.open, 'reward call')} pending"
+    closed, expired = len(kinds), sum(kind == events.EXPIRED for kind in kinds)
     if not closed:
-        if facts.spend.open >= ENOUGH and not facts.rewarded:
+        if page.spend.open >= ENOUGH and not page.rewarded:
             yield Look("warning", f"{awaited}, and no reward has arrived yet. Check that rewards are sent")
         return
     text = f"{awaited}; of the last {counted(closed, 'closed call')} {expired / closed:.0%} expired without a reward"
@@ -167,20 +158,6 @@ def _rewards(facts: HealthInputs) -> Iterator[Look]:
         level = "alarm" if expired > MOST_EXPIRED * closed else "warning"
         text += ": set a longer reward_window"
     yield Look(level, text)
-
-
-def _outside(facts: HealthInputs) -> Iterator[Look]:
-    for one in facts.out_of_range[:NAMED]:
-        yield Look(
-            "warning",
-            f"{truncate(one.column)} is {FAR:g} or more standard deviations from the log's mean in {one.far:,} of the last {counted(one.decisions, 'decision')} "
-            f"(most extreme: {one.furthest:.4g}). The log has little data there. Check that the unit is the same as in the log",
-        )
-    if facts.n_checked and not facts.out_of_range:
-        yield Look(
-            "good",
-            f"No number in the last {counted(facts.n_checked, 'decision')} is {FAR:g} or more standard deviations from the log's mean",
-        )
 
 
 def _untried(actions: Sequence[Action], enough: int) -> Iterator[Look]:

@@ -11,14 +11,13 @@ from typing import Any, NamedTuple
 
 import apsw
 import msgspec
-import numpy as np
 
 from sparing import archive
 from sparing.errors import FileError, SparingError
 from sparing.service import events, state_files
 from sparing.service import store as stores
 from sparing.service.events import ChangeEvent, DecisionEvent, Event
-from sparing.service.experiment import DecisionRequest, ExperimentState
+from sparing.service.experiment import ExperimentState
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store import Store, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
@@ -60,26 +59,24 @@ async def verify(
 ) -> list[VerificationResult]:
     """Replay every experiment of an open store: recompute decisions, add up totals again. Nothing is changed."""
     last = await store.last_seq()
-    verdicts = []
-    for number, name, config, floor in await store.experiments():
-        registry = ExperimentRegistry(store)
-        model, start, engine = await _start(registry, number, name, floor)
-        experiment = Experiment(number, name, config, floor, model)
-        verdicts.append(await _replay(registry, experiment, start, last, engine, progress))
+    verdicts = [await _replay(store, last, progress, *stored) for stored in await store.experiments()]
     await _gapless(store, last, verdicts)
     return verdicts
 
 
 async def _replay(
-    registry: ExperimentRegistry,
-    experiment: Experiment,
-    start: int,
+    store: Store,
     last: int,
-    engine: str,
     progress: Callable[[int, int], None] | None,
+    number: int,
+    name: str,
+    config: dict[str, Any],
+    floor: int,
 ) -> VerificationResult:
-    """Replay the events after `start` up to `last`; `engine` is that of the first."""
-    store, number, verdict = registry.store, experiment.number, VerificationResult(experiment.name)
+    """Replay the events of an experiment up to `last`."""
+    registry, verdict = ExperimentRegistry(store), VerificationResult(name)
+    model, start, engine = await _start(registry, number, name, floor)
+    experiment = Experiment(number, name, config, floor, model)
     marks = {one.seq: one for one in await store.snapshots(number)}
     rows = WriteBatch(0, 0)
     known: dict[int, DecisionEvent] = {}
@@ -135,23 +132,7 @@ def _recompute(
         verdict.below_floor += 1
         return
     verdict.recomputed += 1
-    allowed = None
-    if stored.eligible is not None:
-        bits = np.unpackbits(np.frombuffer(stored.eligible, dtype=np.uint8), count=len(model.labels))
-        allowed = bits.astype(np.bool_)
-    context_id = None if stored.context_id is None else msgspec.json.decode(stored.context_id)
-    again = model.decide(
-        DecisionRequest(
-            stored.decision_id,
-            stored.ts,
-            model.context(stored.context),
-            stored.context,
-            allowed,
-            context_id,
-            stored.subject,
-            active=stored.active,
-        )
-    )
+    again = model.decide(msgspec.structs.replace(stored), model.context(stored.context))
     for name in COMPARED:
         was, now = getattr(stored, name), getattr(again, name)
         if was != now:
@@ -241,14 +222,13 @@ async def backup(
 
 async def _copied_again(store: Store, part: Path) -> tuple[int, int]:
     """Copy again if a state file was removed meanwhile; return the last event and the number of state files."""
-    for left in reversed(range(TRIES)):
+    for _ in range(TRIES):
         try:
             return await _copied(store, part)
         except GoneError as error:
             shutil.rmtree(part)
-            if not left:
-                raise FileError(f"{error}. Try again, or restore it from an older backup") from None
-    raise AssertionError  # the last try returned, or raised
+            gone = error
+    raise FileError(f"{gone}. Try again, or restore it from an older backup")
 
 
 async def _copied(store: Store, part: Path) -> tuple[int, int]:

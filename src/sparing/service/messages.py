@@ -121,18 +121,16 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     learn_unasked: bool = False
     allow_mismatch: bool = False
     holdout: Share = 0.0
-    holdout_policy: str = (
-        "logged"  # `logged` (actions by their share of the log), `uniform` or `action:LABEL`
-    )
+    # `logged` (actions by their share of the log), `uniform` or `action:LABEL`
+    holdout_policy: str = "logged"
     check: Share = 0.0
     explore: Share = 0.0
     budget_calls: Count | None = None
     budget_period: Seconds = 30 * 86400.0
     most_open: Count | None = None
     fallback: str = "logged"  # serves in the modes shadow and fallback; as `holdout_policy`
-    price: Annotated[float, Meta(ge=0)] | None = (
-        None  # of a call, for the dashboard; default: the learner's call_cost
-    )
+    # of a call, for the dashboard; default: the learner's call_cost
+    price: Annotated[float, Meta(ge=0)] | None = None
     unit: Annotated[str, Meta(max_length=16)] = ""
     retention: Annotated[float, Meta(gt=0)] | None = None  # seconds until a context is erased
 
@@ -149,18 +147,15 @@ class LogUpload(Struct, forbid_unknown_fields=True):
     """A log as a file, and how to read it, as `read_log` does."""
 
     content: str  # the file in base64: Parquet, CSV, Arrow or another tool's format
-    filename: Annotated[str, Meta(min_length=1, max_length=128)] = (
-        "log.parquet"  # the ending selects the format
-    )
+    # the ending selects the format
+    filename: Annotated[str, Meta(min_length=1, max_length=128)] = "log.parquet"
     columns: dict[str, str | list[str]] = {}  # by role: action, reward, propensity, …
     features: str | dict[str, Any] | None = None
     actions: list[Label] | None = None
-    items: list[dict[str, Any]] | None = (
-        None  # one row per action: features, and the label in the action column
-    )
-    delimiter: str | None = (
-        None  # of a text file; by default inferred from the header (comma, semicolon or tab)
-    )
+    # one row per action: features, and the label in the action column
+    items: list[dict[str, Any]] | None = None
+    # of a text file; by default inferred from the header (comma, semicolon or tab)
+    delimiter: str | None = None
     decimal: str | None = None  # "," for a decimal comma
 
 

@@ -60,7 +60,7 @@ class ExperimentRegistry:
         for number, name, config, floor in stored:
             known = self._known.get(number)
             if known is None or floor > self.seq:  # events below the floor cannot be replayed
-                self.add(await self._read(number, name, config, floor, upto))
+                self.add(await self._read(upto, number, name, config, floor))
                 continue
             known.config, known.floor = config, floor
             since = max(self.seq, known.model.seq)  # after a failure some experiments may be further on
@@ -71,9 +71,9 @@ class ExperimentRegistry:
 
     async def state_at(self, number: int, upto: int) -> Experiment:
         """Read an experiment as it was after an event; the registry is unchanged."""
-        for known, name, config, floor in await self.store.experiments():
-            if known == number:
-                return await self._read(number, name, config, floor, upto)
+        for stored in await self.store.experiments():
+            if stored[0] == number:
+                return await self._read(upto, *stored)
         raise FileError(f"the store has no experiment number {number}")
 
     async def reread(self, numbers: set[int]) -> None:
@@ -81,9 +81,10 @@ class ExperimentRegistry:
         if not numbers:
             return
         anew = []
-        for number, name, config, floor in await self.store.experiments():
+        for stored in await self.store.experiments():
+            number = stored[0]
             if number in numbers and any(base.seq <= self.seq for base in await self.bases(number)):
-                anew.append(await self._read(number, name, config, floor, self.seq))
+                anew.append(await self._read(self.seq, *stored))
         for number in numbers & self._known.keys():
             self._names.pop(self._known.pop(number).name, None)
         for experiment in anew:
@@ -95,7 +96,7 @@ class ExperimentRegistry:
         experiment.model.apply(event, x)
 
     async def _read(
-        self, number: int, name: str, config: dict[str, Any], floor: int, upto: int
+        self, upto: int, number: int, name: str, config: dict[str, Any], floor: int
     ) -> Experiment:
         model, since = await self.start(number, upto)
         if since < floor:

@@ -21,7 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
 from sparing.service import erasure, events, experiments, snapshots
-from sparing.service.errors import ServiceError, unavailable, validation_detail
+from sparing.service.errors import ServiceError, validation_detail
 from sparing.service.http.auth import Guard
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
@@ -85,10 +85,6 @@ class Service:
     def shared(self) -> bool:
         return self.settings.address is not None
 
-    def must_be_ready(self) -> None:
-        if not self.ready:
-            raise unavailable("starting", "the service is starting. Try again")
-
     async def open(self) -> None:
         """Read the experiments; create a store that does not exist, unless it could not be served."""
         if not self.shared and not self.settings.folder.exists():
@@ -127,7 +123,6 @@ class Service:
                 # The events are stored: after a failure only the next start takes longer.
                 with contextlib.suppress(SparingError):
                     await snapshots.snapshot_here(self.writer, experiment)
-                    await snapshots.delete_old_snapshots(self.writer, experiment)
         await self.store.close()
 
     async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:

@@ -1,10 +1,9 @@
 """Snapshots: states from which a start is quick, written by this process or by a child process.
 
-`python -m sparing.service.snapshots FOLDER --experiment 1 --seq 500` is the child. It replays the store up to an event and writes
+`python -m sparing.service.snapshots FOLDER EXPERIMENT SEQ` is the child. It replays the store up to an event and writes
 the state. The snapshot counts once its digest equals this process's own at that event.
 """
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -37,26 +36,12 @@ class MismatchError(SparingError):
     """The state of this process differs from a replay of the store."""
 
 
-class ChildReport(msgspec.Struct):
-    """The child's report of the file it wrote."""
-
-    seq: int
-    digest: str
-    sha256: str
-    path: str
-    engine: str
-
-
-def path_of(number: int, seq: int) -> Path:
-    return Path(FOLDER) / f"{number}-{seq}{ENDING}"
-
-
-def write(folder: Path, model: ExperimentState) -> ChildReport:
+def write(folder: Path, model: ExperimentState) -> StoredSnapshot:
     """Write a snapshot file; it counts once the store refers to it."""
-    path = path_of(model.experiment, model.seq)
+    path = Path(FOLDER) / f"{model.experiment}-{model.seq}{ENDING}"
     archive.folder(folder / FOLDER)
     sha256 = state_files.save(model, folder / path)
-    return ChildReport(model.seq, model.digest.hex(), sha256.hex(), str(path), state_files.engine())
+    return StoredSnapshot(model.seq, 0, state_files.engine(), model.digest, sha256, str(path))
 
 
 # Within this process.
@@ -82,17 +67,13 @@ async def snapshot_within(
         path = store.folder / known.path
         if known.seq == model.seq and path.exists() and state_files.file_hash(path) == known.sha256:
             return known
-    said = await asyncio.to_thread(write, store.folder, model)
-    return await _insert(store, experiment.number, said, transaction.ts)
+    found = await asyncio.to_thread(write, store.folder, model)
+    return await _insert(store, experiment.number, found._replace(ts=transaction.ts))
 
 
-async def _insert(store: Store, number: int, said: ChildReport, ts: int) -> StoredSnapshot:
-    found = StoredSnapshot(
-        said.seq, ts, said.engine, bytes.fromhex(said.digest), bytes.fromhex(said.sha256), said.path
-    )
-    await store.driver.many(
-        "delete from snapshots where experiment = $1 and seq = $2", [(number, found.seq)]
-    )  # its file was damaged or missing
+async def _insert(store: Store, number: int, found: StoredSnapshot) -> StoredSnapshot:
+    # An earlier one at this event has a damaged or missing file.
+    await store.driver.many("delete from snapshots where experiment = $1 and seq = $2", [(number, found.seq)])
     await store.driver.many("insert into snapshots values ($1, $2, $3, $4, $5, $6, $7)", [(number, *found)])
     return found
 
@@ -109,13 +90,13 @@ async def snapshot_by_child(
     the child's state differs from this process's own, and FileError if the child failed.
     """
     model = writer.registry.by_id(experiment.number).model
-    seq, digest = model.seq, model.digest.hex()
+    seq, digest = model.seq, model.digest
     said = await _child(writer.store, experiment.number, seq, patience)
     if (said.seq, said.digest) != (seq, digest):
         (writer.store.folder / said.path).unlink(missing_ok=True)
         raise MismatchError(
-            f"experiment {experiment.name} at event {seq}: a replay of the store gives the digest {said.digest}, but this process has "
-            f"{digest}. Restart the process: it reads the store again"
+            f"experiment {experiment.name} at event {seq}: a replay of the store gives the digest {said.digest.hex()}, but this process has "
+            f"{digest.hex()}. Restart the process: it reads the store again"
         )
 
     async def operation(transaction: TransactionHandler) -> StoredSnapshot | None:
@@ -124,9 +105,9 @@ async def snapshot_by_child(
         bases = await writer.registry.bases(experiment.number)
         if seq < floor or seq < bases[-1].seq or not path.exists():
             return None
-        if state_files.file_hash(path).hex() != said.sha256:
+        if state_files.file_hash(path) != said.sha256:
             raise FileError(f"{path} was changed or damaged after it was written")
-        return await _insert(writer.store, experiment.number, said, transaction.ts)
+        return await _insert(writer.store, experiment.number, said._replace(ts=transaction.ts))
 
     try:
         return await writer.exclusive(operation)
@@ -134,15 +115,13 @@ async def snapshot_by_child(
         await delete_old_snapshots(writer, experiment)
 
 
-async def _child(store: Store, number: int, seq: int, patience: float) -> ChildReport:
-    words = ("--experiment", str(number), "--seq", str(seq))
+async def _child(store: Store, number: int, seq: int, patience: float) -> StoredSnapshot:
     address = {} if store.address is None else {ADDRESS: store.address}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
         "sparing.service.snapshots",
-        str(store.folder),
-        *words,
+        *map(str, (store.folder, number, seq)),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -162,7 +141,7 @@ async def _child(store: Store, number: int, seq: int, patience: float) -> ChildR
         raise FileError(
             f"the snapshot of experiment number {number} at event {seq} was not written: {last[0]}"
         )
-    return msgspec.json.decode(said, type=ChildReport)
+    return msgspec.json.decode(said, type=StoredSnapshot)
 
 
 async def replayed(folder: Path, number: int, seq: int, address: str | None = None) -> ExperimentState:
@@ -176,18 +155,13 @@ async def replayed(folder: Path, number: int, seq: int, address: str | None = No
     return model
 
 
-def main(words: list[str] | None = None) -> None:
-    """Replay up to an event, write the state, and report it as a line of JSON."""
-    parser = argparse.ArgumentParser(prog="python -m sparing.service.snapshots", description=main.__doc__)
-    parser.add_argument("folder", type=Path, help="the store's folder")
-    parser.add_argument("--experiment", type=int, required=True, help="the experiment's number")
-    parser.add_argument("--seq", type=int, required=True, help="the event after which to write the state")
-    given = parser.parse_args(words)
+def main(folder: str, number: str, seq: str) -> None:
+    """Replay an experiment up to an event, write the state, and report it as a line of JSON."""
     with contextlib.suppress(AttributeError, OSError):
         os.nice(NICE)
     try:
-        model = asyncio.run(replayed(given.folder, given.experiment, given.seq, os.environ.get(ADDRESS)))
-        said = write(given.folder, model)
+        model = asyncio.run(replayed(Path(folder), int(number), int(seq), os.environ.get(ADDRESS)))
+        said = write(Path(folder), model)
     except (SparingError, StoreError) as error:
         sys.exit(f"sparing: {error}")
     print(msgspec.json.encode(said).decode(), flush=True)
@@ -246,4 +220,4 @@ def _remove(folder: Path, number: int, wanted: set[Path]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

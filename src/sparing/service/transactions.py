@@ -1,5 +1,6 @@
 """Request types, and the handler that turns a group of them into events and answers under the writer's lock."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,9 +9,9 @@ import numpy as np
 from sparing.errors import SparingError
 from sparing.log.labels import shorten
 from sparing.service import events
-from sparing.service.errors import ServiceError, conflict, not_found, unprocessable
+from sparing.service.errors import ServiceError, conflict, not_found, outdated, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
-from sparing.service.experiment import DecisionRequest, ExperimentState
+from sparing.service.experiment import ExperimentState
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store import StoredDecision, WriteBatch
@@ -90,15 +91,7 @@ class TransactionHandler:
         return event
 
     def run(self, work: Request) -> Any:
-        if isinstance(work, Decide):
-            return self.decide(work)
-        if isinstance(work, Reward):
-            return self.reward(work)
-        if isinstance(work, Activate):
-            return self.activate(work)
-        if isinstance(work, ExpirePending):
-            return self.sweep(work)
-        return self.alter(work)
+        return HANDLERS[type(work)](self, work)
 
     def decide(self, work: Decide) -> DecideAnswer:
         """Decide, or return the stored decision of the same request."""
@@ -117,20 +110,20 @@ class TransactionHandler:
         given = np.array(asked.context) if isinstance(asked.context, list) else asked.context
         try:
             x = model.learner.context(given)
-            decided = model.decide(
-                DecisionRequest(
-                    work.decision_id,
-                    self.ts,
-                    x,
-                    events.pack_context(given),
-                    model.mask(asked.eligible),
-                    asked.context_id,
-                    work.subject,
-                    asked.request_id,
-                    work.request_hash,
-                    work.active,
-                )
+            decided = DecisionEvent(
+                0,
+                experiment.number,
+                self.ts,
+                work.decision_id,
+                asked.request_id,
+                work.request_hash,
+                work.subject,
+                None if asked.context_id is None else msgspec.json.encode(asked.context_id).decode(),
+                events.pack_context(given),
+                events.pack_mask(model.mask(asked.eligible)),
+                active=work.active,
             )
+            model.decide(decided, x)
             self.record(experiment, decided, x)
         except ServiceError:
             raise
@@ -222,16 +215,8 @@ class TransactionHandler:
     def alter(self, work: ChangeSettings) -> ChangeEvent:
         experiment = self.registry.get(work.experiment)
         if work.since is not None and work.since != experiment.model.config_seq:
-            raise ServiceError(
-                412,
-                "changed",
-                f"the experiment has changed; its ETag is now {experiment.model.config_seq}",
-                "If-Match",
-            )
-        try:
-            return self.change(experiment, work.kind, work.body, work.who)
-        except SparingError as error:
-            raise unprocessable(str(error)) from None
+            raise outdated(f"the experiment has changed; its ETag is now {experiment.model.config_seq}")
+        return self.change(experiment, work.kind, work.body, work.who)
 
     def _find(self, experiment: Experiment, named: str) -> StoredDecision:
         identity = events.id_bytes(named)
@@ -257,6 +242,15 @@ class TransactionHandler:
                 "action",
             )
         return number
+
+
+HANDLERS: dict[type, Callable[[TransactionHandler, Any], Any]] = {
+    Decide: TransactionHandler.decide,
+    Reward: TransactionHandler.reward,
+    Activate: TransactionHandler.activate,
+    ExpirePending: TransactionHandler.sweep,
+    ChangeSettings: TransactionHandler.alter,
+}
 
 
 def _outcome(

@@ -144,9 +144,9 @@ class Writer:
                     requests.setdefault(work.experiment, []).append(work.named)
             elif isinstance(work, ExpirePending):
                 due = self.registry.get(work.experiment).model.expired_pending(transaction.ts)[:MAX_EXPIRED]
-                transaction.load(await self.store.find_seqs(due))
+                transaction.load(await self.store.find("seq", due))
         if ids:
-            found = await self.store.find(list(ids))
+            found = await self.store.find("decision_id", list(ids))
             transaction.load(found)
             for missing in ids.keys() - {one.decision.decision_id for one in found}:
                 for name, named in ids[missing]:  # a request id may look like a decision id

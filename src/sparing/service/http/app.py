@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,20 +29,20 @@ KIND = CONTENT_TYPE_LATEST.encode()
 DECLARED = (decisions, experiments, personalizer)  # importing them registers their endpoints
 
 
+@dataclass(eq=False)
 class ServiceCollector(Collector):
     """Metrics of this worker, and totals of the store."""
 
-    def __init__(
-        self, service: Service, shown: list[Experiment], totals: dict[str, list[HourlyTotal]]
-    ) -> None:
-        self._service, self._shown, self._totals = service, shown, totals
+    service: Service
+    shown: list[Experiment]
+    totals: dict[str, list[HourlyTotal]]
 
     def collect(self) -> Iterator[Metric]:
         kinds = ["experiment", "reason", "arm", "asked"]
         decisions = CounterMetricFamily("sparing_decisions", "Decisions.", labels=kinds)
         rewards = CounterMetricFamily("sparing_rewards", "Rewards.", labels=["experiment", "arm"])
         earned = GaugeMetricFamily("sparing_reward_sum", "Sum of rewards.", labels=["experiment", "arm"])
-        for name, totals in self._totals.items():
+        for name, totals in self.totals.items():
             counted: Counter[tuple[str, ...]] = Counter()
             sums: dict[str, np.ndarray] = {}
             for one in totals:
@@ -57,17 +58,17 @@ class ServiceCollector(Collector):
             "sparing_open_calls", "Calls without a reward yet.", labels=["experiment"]
         )
         seq = GaugeMetricFamily("sparing_model_seq", "The last event applied.", labels=["experiment"])
-        for experiment in self._shown:
+        for experiment in self.shown:
             waiting.add_metric([experiment.name], len(experiment.model.open))
             seq.add_metric([experiment.name], experiment.model.seq)
         yield from (waiting, seq)
-        writer = self._service.writer
+        writer = self.service.writer
         yield CounterMetricFamily("sparing_groups", "Groups committed by this worker.", value=writer.groups)
         took = SummaryMetricFamily("sparing_decide_seconds", "From a request to its commit, here.")
         took.add_metric([], writer.decided, writer.decided_seconds)
         yield took
         yield GaugeMetricFamily(
-            "sparing_alarms", "Problems that need an operator.", value=len(self._service.alarms)
+            "sparing_alarms", "Problems that need an operator.", value=len(self.service.alarms)
         )
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from starlette.types import Scope
 
 from sparing.errors import LogError
 from sparing.log.labels import shorten
-from sparing.service import erasure, events
+from sparing.service import dashboard, erasure, events
 from sparing.service import export as exports
 from sparing.service.errors import ServiceError, not_found, unprocessable
 from sparing.service.http.endpoint import DIGITS, ENDPOINTS, EXPERIMENT, Call, Endpoint, Reply, endpoint
@@ -33,9 +32,7 @@ from sparing.service.messages import (
     RewardItems,
     RewardRequest,
 )
-from sparing.service.registry import Experiment
 from sparing.service.server import Service
-from sparing.service.store import StoredDecision
 from sparing.service.transactions import Decide, Reward
 
 
@@ -130,7 +127,7 @@ async def decisions(service: Service, call: Call) -> Records:
     after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MAX_BATCH)
     found = await service.store.record(experiment.number, "d.seq > $2", after, limit=limit)
     more = found[-1].decision.seq if len(found) == limit and found else None
-    return Records([recorded(experiment, one) for one in found], more)
+    return Records([dashboard.recorded(experiment, one) for one in found], more)
 
 
 def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) -> int:
@@ -151,23 +148,7 @@ async def decision(service: Service, call: Call) -> Record:
     found = found or await service.store.record(experiment.number, "d.request_id = $2", named)
     if not found:
         raise not_found(f"there is no decision {named!r} in {experiment.name}", "unknown_decision")
-    return recorded(experiment, found[0])
-
-
-def recorded(experiment: Experiment, found: StoredDecision) -> Record:
-    one, closed = found
-    stored = {
-        name: value for name, value in msgspec.structs.asdict(one).items() if name in Record.__struct_fields__
-    }
-    stored |= {
-        "decision_id": events.id_text(one.decision_id),
-        "time": events.time_text(one.ts),
-        "action": experiment.model.labels[one.action],
-        "context_id": None if one.context_id is None else msgspec.json.decode(one.context_id),
-        "reward": None if closed is None else closed.value,
-        "outcome": None if closed is None else closed.kind,
-    }
-    return Record(**stored)
+    return dashboard.recorded(experiment, found[0])
 
 
 @endpoint(
@@ -184,19 +165,18 @@ async def export(service: Service, call: Call) -> Reply:
         ending = exports.check_format(form)
     except LogError as error:
         raise unprocessable(str(error), "format") from None
-    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="sparing-")
-    try:
-        path = Path(folder) / f"{name}{ending}"
-        address = service.settings.address
-        await asyncio.to_thread(exports.export, service.store.folder, name, form, path, address=address)
-    except BaseException:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-        raise
+
+    def write() -> bytes:
+        with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
+            path = Path(folder) / f"{name}{ending}"
+            exports.export(service.store.folder, name, form, path, address=service.settings.address)
+            return path.read_bytes()
+
     headers = (
         (b"content-type", b"application/octet-stream"),
-        (b"content-disposition", f'attachment; filename="{path.name}"'.encode()),
+        (b"content-disposition", f'attachment; filename="{name}{ending}"'.encode()),
     )
-    return Reply(200, headers=headers, file=path)
+    return Reply(200, await asyncio.to_thread(write), headers)
 
 
 @endpoint("POST", EXPERIMENT + "/erase", role="admin")

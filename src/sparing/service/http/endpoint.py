@@ -1,14 +1,12 @@
 """Typed endpoints: one declaration gives decoding, encoding, problem details and the OpenAPI document."""
 
-import asyncio
 import inspect
 import json
 import re
-import shutil
 import sys
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
 from urllib.parse import parse_qsl
 
@@ -20,7 +18,14 @@ from starlette.types import Receive, Scope, Send
 from sparing.errors import SparingError
 from sparing.log import labels
 from sparing.log.labels import RepeatedKeyError
-from sparing.service.errors import RETRY_AFTER, ServiceError, not_found, validation_detail
+from sparing.service.errors import (
+    RETRY_AFTER,
+    Problem,
+    ServiceError,
+    not_found,
+    unavailable,
+    validation_detail,
+)
 
 if TYPE_CHECKING:
     from sparing.service.http.auth import Caller
@@ -28,7 +33,6 @@ if TYPE_CHECKING:
 
 MAX_BODY = 16 * 2**20  # bytes, except for logs
 MAX_LOG_BODY = 512 * 2**20
-PIECE = 2**20  # bytes of a file sent at once
 LONGEST = 18  # digits of a content length
 DIGITS = re.compile(r"[0-9]{1,19}")
 # Written by some JSON encoders, but not JSON.
@@ -80,12 +84,11 @@ class Call(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer with its own status, body and headers; a `file` is sent and then removed with its folder."""
+    """An answer with its own status, body and headers."""
 
     status: int
     body: bytes = b""
     headers: tuple[Header, ...] = ()
-    file: Path | None = None
 
 
 def extra_headers(error: ServiceError) -> list[Header]:
@@ -97,39 +100,29 @@ def problem(error: ServiceError) -> Reply:
     return Reply(error.status, msgspec.json.encode(error.document()), (PROBLEM, *extra_headers(error)))
 
 
-class ExtraResponse(NamedTuple):
-    """Another format of problems: content type and message type."""
-
-    content_type: str
-    message: type
-
-
+@dataclass(eq=False)
 class Endpoint:
     """A handler behind a method and a path: `handler(service, call, body)`, or `handler(service, call)` without a body.
 
-    With `chooses` the key, not the path, selects the experiment.
+    `refusal` makes problems of the content type and message type `shape`. With `chooses` the key, not the path, selects the
+    experiment.
     """
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        handler: Callable[..., Awaitable[Any]],
-        *,
-        role: str | None,
-        status: int = 200,
-        query: dict[str, str] | None = None,
-        limit: int = MAX_BODY,
-        refusal: Callable[[ServiceError], Reply] = problem,
-        shape: ExtraResponse | None = None,
-        chooses: bool = False,
-    ) -> None:
-        hints = get_type_hints(handler, include_extras=True)
-        self.method, self.path, self.handler, self.role, self.status = method, path, handler, role, status
+    method: str
+    path: str
+    handler: Callable[..., Awaitable[Any]]
+    role: str | None
+    status: int = 200
+    query: dict[str, str] = field(default_factory=dict)
+    limit: int = MAX_BODY
+    refusal: Callable[[ServiceError], Reply] = problem
+    shape: tuple[str, type] = (PROBLEM[1].decode(), Problem)
+    chooses: bool = False
+
+    def __post_init__(self) -> None:
+        hints = get_type_hints(self.handler, include_extras=True)
         self.body, self.answer = hints.get("body"), hints.get("return")
-        self.query, self.limit, self.chooses = query or {}, limit, chooses
-        self._refusal, self.shape = refusal, shape
-        self.doc = inspect.getdoc(handler) or ""
+        self.doc = inspect.getdoc(self.handler) or ""
         self._decoder = msgspec.json.Decoder(self.body) if self.body else None
         self._encode = msgspec.json.Encoder().encode
 
@@ -140,12 +133,12 @@ class Endpoint:
         try:
             reply = await self._reply(scope, receive)
         except ServiceError as error:
-            reply = self._refusal(error)
+            reply = self.refusal(error)
         except SparingError as error:
-            reply = self._refusal(ServiceError(422, "invalid", str(error)))
+            reply = self.refusal(ServiceError(422, "invalid", str(error)))
         except Exception:
             traceback.print_exc(file=sys.stderr)
-            reply = self._refusal(
+            reply = self.refusal(
                 ServiceError(500, "internal", "internal error; the server log has the details")
             )
         await respond(send, reply, head=scope["method"] == "HEAD")
@@ -157,8 +150,8 @@ class Endpoint:
         if "\0" in scope["path"]:
             raise not_found("a path cannot contain NUL")
         caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
-        if self.role is not None:
-            service.must_be_ready()
+        if self.role is not None and not service.ready:
+            raise unavailable("starting", "the service is starting. Try again")
         query = _query(scope["query_string"], self.query)
         call = Call(path, query, caller, headers, scope)
         if self._decoder is None:
@@ -186,28 +179,10 @@ def endpoint(method: str, path: str, **settings: Any) -> Callable[[Callable[...,
 
 
 async def respond(send: Send, reply: Reply, *, head: bool = False) -> None:
-    if reply.file is not None:
-        await _send_file(send, reply, reply.file, head=head)
-        return
     length = (b"content-length", str(len(reply.body)).encode())
     headers = [*reply.headers, length] if reply.status != 204 else list(reply.headers)
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": b"" if head else reply.body})
-
-
-async def _send_file(send: Send, reply: Reply, path: Path, *, head: bool) -> None:
-    """Send a file in chunks, then remove its folder."""
-    try:
-        length = (b"content-length", str(path.stat().st_size).encode())
-        await send(
-            {"type": "http.response.start", "status": reply.status, "headers": [*reply.headers, length]}
-        )
-        with path.open("rb") as file:
-            while not head and (piece := await asyncio.to_thread(file.read, PIECE)):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    finally:
-        await asyncio.to_thread(shutil.rmtree, path.parent, ignore_errors=True)
 
 
 def _query(text: bytes, known: dict[str, str]) -> dict[str, str]:
@@ -303,26 +278,13 @@ def _check_keys(raw: bytes) -> None:
         json.loads(raw, object_pairs_hook=labels.reject_repeated_keys, parse_int=float)
 
 
-class Problem(msgspec.Struct):
-    """Why a request is refused (RFC 9457): `code` is stable, `field` is the name of the wrong field."""
-
-    type: str
-    title: str
-    status: int
-    code: str
-    detail: str
-    field: str | None = None
-
-
 def openapi_document(endpoints: Sequence[Endpoint]) -> bytes:
     from sparing import __version__
 
     types = [each for one in endpoints for each in (one.body, one.answer) if _is_message(each)]
-    types += [one.shape.message for one in endpoints if one.shape is not None]
-    schemas, components = msgspec.json.schema_components(
-        [*types, Problem], ref_template="#/components/schemas/{name}"
-    )
-    named = dict(zip(map(id, [*types, Problem]), schemas, strict=True))
+    types += [one.shape[1] for one in endpoints if one.shape[1] is not Problem] + [Problem]
+    schemas, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
+    named = dict(zip(map(id, types), schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     used: dict[str, int] = {}
     for one in endpoints:
@@ -366,7 +328,7 @@ def _operation(one: Endpoint, named: dict[int, Any]) -> dict[str, Any]:
     answer: dict[str, Any] = {"description": "Done."}
     if _is_message(one.answer):
         answer["content"] = {"application/json": {"schema": named[id(one.answer)]}}
-    kind, message = one.shape or (PROBLEM[1].decode(), Problem)
+    kind, message = one.shape
     content = {kind: {"schema": named[id(message)]}}
     responses: dict[str, Any] = {str(one.status): answer}
     responses |= {status: {"description": said, "content": content} for status, said in PROBLEMS.items()}

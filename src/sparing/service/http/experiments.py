@@ -20,7 +20,7 @@ from sparing.log.labels import shorten
 from sparing.log.log import Log
 from sparing.online.learner import Learner
 from sparing.service import dashboard, events
-from sparing.service.errors import ServiceError, unprocessable
+from sparing.service.errors import outdated, unprocessable
 from sparing.service.experiments import check_name, check_options, make_learner
 from sparing.service.experiments import create as create_experiment
 from sparing.service.experiments import import_log as restart_from_log
@@ -123,13 +123,10 @@ async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
 async def configure(service: Service, call: Call, body: OptionsPatch) -> Options:
     """Change options; omitted ones stay. With If-Match, only if the experiment is unchanged since (412)."""
     experiment = service.registry.get(call.path["experiment"])
-    said = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
     model = experiment.model
+    said = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
     changed = msgspec.structs.replace(model.options, **said)
-    try:
-        check_options(changed, model.learner)
-    except SparingError as error:
-        raise unprocessable(str(error)) from None
+    check_options(changed, model.learner)
     since = call.headers.get(b"if-match")
     work = ChangeSettings(
         experiment.name,
@@ -145,12 +142,7 @@ async def configure(service: Service, call: Call, body: OptionsPatch) -> Options
 def _etag(text: bytes) -> int:
     number = text.decode("latin-1").strip().strip('"')
     if not DIGITS.fullmatch(number):
-        raise ServiceError(
-            412,
-            "changed",
-            "If-Match is not an ETag of this experiment. GET the experiment for its ETag",
-            "If-Match",
-        )
+        raise outdated("If-Match is not an ETag of this experiment. GET the experiment for its ETag")
     return int(number)
 
 

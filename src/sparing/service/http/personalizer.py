@@ -10,6 +10,7 @@
 - **Rewards** follow the options of the experiment. A late or repeated one is answered like any other (204).
 """
 
+import itertools
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -21,7 +22,7 @@ from sparing.log.labels import label_text, shorten, suggest
 from sparing.service.errors import ServiceError, not_found, unprocessable
 from sparing.service.experiment import ExperimentState
 from sparing.service.http.decisions import asked
-from sparing.service.http.endpoint import JSON, Call, ExtraResponse, Reply, endpoint, extra_headers
+from sparing.service.http.endpoint import JSON, Call, Reply, endpoint, extra_headers
 from sparing.service.messages import DecideAnswer, DecideRequest, Label, RequestKey
 from sparing.service.registry import Experiment
 from sparing.service.server import Service
@@ -103,7 +104,7 @@ SETTINGS: dict[str, Any] = {
     "role": "write",
     "chooses": True,
     "refusal": microsoft,
-    "shape": ExtraResponse("application/json", ErrorResponse),
+    "shape": ("application/json", ErrorResponse),
     "query": {"api-version": "Version of the client; every version is served alike."},
 }
 
@@ -223,7 +224,7 @@ def _context(model: ExperimentState, features: list[dict[str, Any]]) -> dict[str
     known = {*encoder.by_column, *dict(encoder.left_out)}
     found: dict[str, Any] = {}
     came: dict[str, str] = {}
-    for path, value in _values(features):
+    for path, value in itertools.chain.from_iterable(map(_values, features)):
         whole = ".".join(path)
         endings = (".".join(path[start:]) for start in range(len(path)))
         column = next((ending for ending in endings if ending in known), None)
@@ -246,16 +247,14 @@ def _context(model: ExperimentState, features: list[dict[str, Any]]) -> dict[str
     return found
 
 
-def _values(features: list[dict[str, Any]]) -> Iterator[tuple[tuple[str, ...], Any]]:
+def _values(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield every value that is not an object, with its path of keys."""
-    waiting: list[tuple[tuple[str, ...], Any]] = [((), one) for one in reversed(features)]
-    while waiting:
-        path, value = waiting.pop()
-        if not isinstance(value, dict):
-            yield path, value
-            continue
-        if len(path) >= DEEPEST:
-            raise unprocessable(
-                f"the features are nested more than {DEEPEST} levels deep", "contextFeatures", "context"
-            )
-        waiting += [((*path, key), value[key]) for key in reversed(value)]
+    if not isinstance(value, dict):
+        yield path, value
+        return
+    if len(path) >= DEEPEST:
+        raise unprocessable(
+            f"the features are nested more than {DEEPEST} levels deep", "contextFeatures", "context"
+        )
+    for key, inner in value.items():
+        yield from _values(inner, (*path, key))

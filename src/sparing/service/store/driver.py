@@ -1,14 +1,22 @@
-"""The interface of a database driver, and migrations: numbered scripts, each run once, in order, and never changed."""
+"""What both database drivers share: errors, and migrations (numbered scripts, each run once, in order, and never changed).
+
+Statements use $1, $2, … for values, in the order of their first appearance. `rows`, `many`, `script` and `matching` run in the
+transaction between `begin` (as the only writer) and `commit` or `rollback`; `read` gets committed rows.
+"""
 
 import hashlib
 import os
 import time
-from collections.abc import Sequence
 from importlib import resources
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sparing.errors import FileError
 
+if TYPE_CHECKING:
+    from sparing.service.store.postgres import Postgres
+    from sparing.service.store.sqlite import Sqlite
+
+Driver: TypeAlias = "Sqlite | Postgres"
 SqlRow = tuple[Any, ...]
 
 MIGRATIONS_TABLE = "create table if not exists schema_migrations(version integer primary key, sha256 blob not null, applied integer not null)"
@@ -20,50 +28,6 @@ class StoreError(Exception):
 
 class LostError(BaseException):
     """It is unknown whether a commit reached the disk; a restart reads the disk again."""
-
-
-class Driver(Protocol):
-    """Statements use $1, $2, … for values, in the order of their first appearance."""
-
-    kind: str
-
-    async def connect(self, *, create: bool) -> None:
-        """Open the database; with `create`, make it if it does not exist."""
-
-    async def close(self) -> None:
-        """Close all connections."""
-
-    async def begin(self) -> None:
-        """Start a transaction as the only writer."""
-
-    async def commit(self) -> None:
-        """Make the transaction durable. Raises StoreError if it was rolled back, LostError if that is unknown."""
-
-    async def rollback(self) -> None:
-        """Undo the transaction."""
-
-    async def rows(self, statement: str, *values: Any) -> list[SqlRow]:
-        """Run a statement in the transaction."""
-
-    async def many(self, statement: str, values: Sequence[SqlRow]) -> None:
-        """Run a statement with each of these values in the transaction."""
-
-    async def script(self, statements: str) -> None:
-        """Run several statements in the transaction."""
-
-    async def matching(
-        self, statement: str, column: str, values: Sequence[Any], *others: Any
-    ) -> list[SqlRow]:
-        """Run a statement that ends in `where` for the rows whose column has one of these values.
-
-        `others` are the values of $1, $2, … in the statement itself.
-        """
-
-    async def read(self, statement: str, *values: Any) -> list[SqlRow]:
-        """Read committed rows."""
-
-    async def size(self) -> int:
-        """Return the size of the database in bytes."""
 
 
 def scripts() -> dict[int, str]:

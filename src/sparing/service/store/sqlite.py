@@ -76,6 +76,7 @@ class Sqlite:
             self._writer.execute("begin immediate")
 
     async def commit(self) -> None:
+        """Make the transaction durable. Raises StoreError if it was rolled back, LostError if that is unknown."""
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, self._writer.execute, "commit")
@@ -104,6 +105,7 @@ class Sqlite:
     async def matching(
         self, statement: str, column: str, values: Sequence[Any], *others: Any
     ) -> list[SqlRow]:
+        """Run a statement that ends in `where` for rows whose column has one of these values; `others` are its $1, $2, …"""
         found: list[SqlRow] = []
         with _translate_errors():
             for value in values:

@@ -176,15 +176,13 @@ class Store:
         finally:
             self._turn.release()
 
-    async def find(self, ids: Sequence[bytes]) -> list[StoredDecision]:
-        return list(map(_found, await self.driver.matching(FOUND, "d.decision_id", ids)))
+    async def find(self, column: str, values: Sequence[Any]) -> list[StoredDecision]:
+        """Return the decisions with one of these values in a column, in the transaction."""
+        return list(map(_found, await self.driver.matching(FOUND, f"d.{column}", values)))
 
     async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[StoredDecision]:
         start = f"{FOUND} d.experiment = $1 and"
         return list(map(_found, await self.driver.matching(start, "d.request_id", requests, experiment)))
-
-    async def find_seqs(self, seqs: Sequence[int]) -> list[StoredDecision]:
-        return list(map(_found, await self.driver.matching(FOUND, "d.seq", seqs)))
 
     async def add_experiment(self, name: str, config: str) -> int:
         """Add an experiment in the transaction; return its number."""
@@ -240,10 +238,10 @@ class Store:
             await asyncio.sleep(0)
 
     async def record(
-        self, experiment: int, where: str, *values: Any, limit: int = 1000
+        self, experiment: int, where: str, *values: Any, limit: int = 1000, newest: bool = False
     ) -> list[StoredDecision]:
-        """Return decisions of an experiment with their closing outcome."""
-        order = f"order by d.seq limit {limit:d}"
+        """Return decisions of an experiment with their closing outcome, in order or the newest first."""
+        order = f"order by d.seq {'desc ' if newest else ''}limit {limit:d}"
         found = await self.driver.read(f"{FOUND} d.experiment = $1 and {where} {order}", experiment, *values)
         return list(map(_found, found))
 
@@ -254,11 +252,12 @@ class Store:
         )
         return [HourlyTotal(*row) for row in found]
 
-    async def changes(self, experiment: int, kind: str) -> list[ChangeEvent]:
-        where = "experiment = $1 and kind = $2 order by seq"
-        return [
-            ChangeEvent(*row) for row in await self.driver.read(f"{CHANGES} where {where}", experiment, kind)
-        ]
+    async def changes(self, experiment: int, *kinds: str) -> list[ChangeEvent]:
+        """Return the changes of these kinds in order."""
+        listed = ", ".join(f"${i + 2}" for i in range(len(kinds)))
+        where = f"experiment = $1 and kind in ({listed}) order by seq"
+        found = await self.driver.read(f"{CHANGES} where {where}", experiment, *kinds)
+        return [ChangeEvent(*row) for row in found]
 
     async def snapshots(self, experiment: int, *, within: bool = False) -> list[StoredSnapshot]:
         """Return the snapshots, newest first; `within` the transaction, or those committed."""
