@@ -37,10 +37,10 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
         with np.load(Path(os.environ[FOLDER]) / f"{name}.npz", allow_pickle=False) as arrays:
             features, rewards = arrays["X"].astype(float), arrays["R"].astype(float)
     elif name == "llm-routing":
-        world = RoutingWorld(datasets.routing(), cost_weight=3.0)
+        world = RoutingWorld(datasets.load("llm-routing"), cost_weight=3.0)
         features, rewards = np.asarray(world.features), np.asarray(world.means)
     else:
-        found = datasets.classification(name)
+        found = datasets.load(name)
         features, rewards = found.features, np.eye(len(found.classes))[found.labels]
     deviation = features.std(axis=0)
     features = (features - features.mean(axis=0))[:, deviation > 0] / deviation[deviation > 0]

@@ -309,6 +309,7 @@ def _read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: i
     _check_array("prior/blocks", given["blocks"], (d,), np.int64, 0, len(names) - 1)
     if type(saved["noise"]) is not float or type(saved["actions"]) is not int:
         raise ValueError("a prior without noise, or of no number of actions")
+    arrays: Any = {name: given[name] for name in PRIOR_ARRAYS}
     return Prior(
         _number(saved["noise"], math.ulp(0.0), MOST),
         coefficient_covariance=given["doubt"].reshape(q, d, q, d),
@@ -316,7 +317,7 @@ def _read_prior(saved: dict[str, Any] | None, given: dict[str, np.ndarray], k: i
         actions=saved["actions"],
         informative=tuple(map(bool, saved["told"])),
         given=tuple(map(str, saved["given"])),
-        **{name: given[name] for name in PRIOR_ARRAYS},
+        **arrays,
     )
 
 
