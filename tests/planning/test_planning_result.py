@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from sparing.planning.result import Option, Plan, WorldSummary
+from sparing.planning.result import Option, Plan, WorldSummary, rows
 from sparing.planning.strata import Strata
 
 ALIKE = Strata(np.arange(3), np.full(3, 10**9), 3, 1)
@@ -60,57 +60,65 @@ def test_a_budget_below_all_options_is_the_log_alone():
     assert made_up(budget=5).best_within(-1) is None
 
 
-def test_the_sentence_says_what_to_ask_for_and_what_that_brings():
-    """Gains 300, 310, 320 with 36, 40, 44 calls at .5: spend 20, net 282, 290, 298; errors √(2·10²/2)/3 and √(2·8²/2)/3."""
+def test_the_sentence_says_what_to_request_and_what_that_brings():
+    """Gains 300, 310, 320 with 36, 40, 44 calls at .5: spend 20, net 282, 290, 298."""
     plan = offered((0.5, [36, 40, 44], [200, 200, 200]), call_cost=0.5)
     assert plan.sentence == (
-        "Ask for about 40 rewards (36–44) in 1,000 rounds; expected regret 200 against 510 with the log alone, "
-        "a gain of 310 ± 3.3; expected spend 20; net 290 ± 2.7."
+        "Request about 40 rewards (36–44) in 1,000 rounds. Expected regret is 200, against 510 with the log alone. "
+        "Net of 20 for the calls, the gain is 290, between 282 and 298 in 50% of cases."
     )
     assert str(plan).startswith(plan.sentence)
     assert plan.chosen is plan.options[1]
     kept = offered((0.5, [36, 40, 44], [200, 200, 200]), call_cost=0.5, budget=50).sentence
-    assert kept.startswith("Ask for about 40 of at most 50 rewards (36–44) in 1,000 rounds; ")
+    assert kept.startswith("Request about 40 of at most 50 rewards (36–44) in 1,000 rounds. ")
     last = offered((0.5, [36, 40, 44], [200, 200, 200]), budget=50)
     assert last.sentence == (
-        "Ask for about 40 of at most 50 rewards (36–44) in 1,000 rounds; expected regret 200 against 510 with the log alone, "
-        "a gain of 310 ± 3.3; priced at 0.5 each, the budget lasts; worth it while a reward costs less than 7.8."
+        "Request about 40 of at most 50 rewards (36–44) in 1,000 rounds. Expected regret is 200, against 510 with the log alone. "
+        "The gain is 310, between 300 and 320 in 50% of cases. At 0.5 a call, the budget lasts; calls pay while a reward costs less "
+        "than 7.8."
     )
     assert last.spend(last.options[1]) is last.net(last.options[1]) is None
+    usual = Plan(**{**plan.__dict__, "coverage": 0.9, "warnings": ("Beware.",)})
+    assert usual.sentence.endswith("between 282 and 298 in nine of ten cases.")
+    assert str(usual).splitlines()[1] == usual.to_dict()["warnings"][0] == "Beware."
 
 
-def test_the_sentence_asks_for_none_where_calls_do_not_repay_themselves():
+def test_no_standard_error_of_the_simulation_is_shown_as_if_it_were_an_interval():
+    plan = offered((0.5, [36, 40, 44], [200, 200, 200]), (9.0, [40, 40, 40], [200, 500, 700]))
+    assert "±" not in str(plan) + plan._repr_html_()
+    losing = [row for row in rows(plan) if "at 9" in row[0]][0]
+    assert "-540 to -60" in losing  # a gain of 300, 10 and −180, 40 calls at 9
+
+
+def test_the_sentence_requests_none_where_calls_do_not_repay_themselves():
     dear = offered((10.0, [36, 40, 44], [200, 200, 200]), call_cost=10.0)
     assert dear.chosen is dear.alone
     assert dear.sentence == (
-        "Ask for none: the 40 that would be asked for, at 10 each, are expected to gain 310 ± 3.3 over the log alone, "
-        "and to cost 400."
+        "Request none: 40 calls, at 10 each, are expected to gain 310 (300–320) over the log alone, and to cost 400."
     )
     same = [500, 510, 520]
     silent = offered((2000.0, [0, 0, 0], same), call_cost=2000.0)
     assert silent.sentence == (
-        "Ask for none: at 2,000 each, no reward is expected to repay itself in 1,000 rounds."
+        "Request none: at 2,000 each, no reward is expected to repay itself in 1,000 rounds."
     )
-    assert offered((1.0, [0, 0, 0], same), budget=0).sentence == "Ask for none: the budget is 0 calls."
+    assert offered((1.0, [0, 0, 0], same), budget=0).sentence == "Request none: the budget is 0 calls."
     vain = offered((1.0, [4, 5, 6], same), budget=9).sentence
-    assert vain.startswith(
-        "Ask for none: the 5 that would be asked for, whatever they cost, are expected to gain 0"
-    )
+    assert vain.startswith("Request none: 5 calls, whatever they cost, are expected to gain 0")
 
 
 def test_without_a_price_the_sentence_goes_through_some():
     plan = offered((0.1, [40, 40, 40], [200, 200, 200]), (9.0, [40, 40, 40], [200, 200, 200]))
     assert plan.chosen is None
-    assert plan.sentence.endswith("at 0.1 each, about 40 for 310 ± 3.3; at 9 each, none.")
+    assert plan.sentence.endswith("at 0.1 each, about 40 for a gain of 310 (300–320); at 9 each, none.")
     assert plan.spend(plan.options[2]).mean == 360
-    assert made_up().sentence == ("On the frontier, by mean calls and mean regret: free; middling; dear.")
+    assert made_up().sentence == ("Pareto-optimal, by mean calls and mean regret: free; middling; dear.")
 
 
 def test_a_learner_that_nets_clearly_more_is_named():
     plan = offered((0.5, [36, 40, 44], [200, 200, 200]), call_cost=0.5)
     rival = option("rival", [20, 20, 20], [100, 110, 120])
     better = Plan(**{**plan.__dict__, "options": (*plan.options, rival)})
-    assert better.answers == ("In these worlds rival nets 100 ± 2.7 more.",)  # 108, 100 and 92
+    assert better.answers == ("In the same simulations rival nets 100 more.",)  # 108, 100 and 92
     assert plan.answers == ()
 
 

@@ -277,11 +277,19 @@ def evaluate(
     prior_scale=(float, "Standard deviation of a parameter between actions; default: from the log."),
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
+    kernel=("", "Kernel features to add for rewards that are not linear: auto, or a number of landmarks."),
     seed=(0, "Seed of the worlds."),
     workers=(0, "Threads; 0: one per core."),
 )
 def plan(
-    log: options.GivenLog, *, tolerances: str, learners: str, out: Path | None, as_json: bool, **settings: Any
+    log: options.GivenLog,
+    *,
+    tolerances: str,
+    learners: str,
+    kernel: str,
+    out: Path | None,
+    as_json: bool,
+    **settings: Any,
 ) -> None:
     """Predict how many reward calls are worth making live.
 
@@ -302,6 +310,7 @@ def plan(
         settings["tolerances"] = options.numbers("tolerances", tolerances, example="0.05,0.1")
     settings["learners"] = options.words(learners, "learners") or COMPARED
     settings["workers"] = settings["workers"] or None
+    settings["kernel"] = int(kernel) if kernel.isdecimal() else kernel or None
     rows = log.open()
     with options.progress_of("simulating worlds", rows) as progress:
         found = make_plan(rows, **settings, progress=progress)
@@ -309,7 +318,7 @@ def plan(
     if as_json:
         terminal.print_json(found.to_dict())
     else:
-        terminal.print_text(f"{found.sentence}\n")
+        terminal.print_text(found.sentence, *found.warnings, "")
         terminal.print_table(result.table(found)[0], result.header(found), result.rows(found))
         terminal.print_text(*result.basis(found))
         if found.call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():

@@ -45,13 +45,15 @@ def draw(plan: Plan, *, narrow: bool = False) -> "Figure":
         axes = figure.add_subplot()
         for place, (name, options) in enumerate(series(plan).items()):
             look: Any = {"color": COLOURS[place], "marker": MARKS[place], "markersize": 6 if place else 11}
-            axes.errorbar(*_means(options), yerr=_errors(options), linewidth=1.3, label=name, **look)
+            axes.errorbar(
+                *_means(options), yerr=_intervals(options), elinewidth=0.8, linewidth=1.3, label=name, **look
+            )
         if plan.chosen is not None:
             axes.plot(*_means([plan.chosen]), "o", color=COLOURS[0], fillstyle="none", markersize=14)
-        (calls, regret), errors = _means(plan.options), _errors(plan.options)
+        calls, regret = _means(plan.options)
         _scale(axes, "x", calls, calls, f"reward calls in {plan.horizon:,} rounds")
-        top = [mean + error for mean, error in zip(regret, errors, strict=True)]
-        _scale(axes, "y", regret, top, "regret, in the reward's unit")
+        tops = [option.regret_at().high for option in plan.options]
+        _scale(axes, "y", regret, tops, "regret, in the reward's unit")
         figure.legend(loc="outside lower center", ncols=2 if narrow else 4)
         figure.draw_without_rendering()  # places the axes, so that the size of a label is known
         _label_settings(axes, plan)
@@ -70,8 +72,10 @@ def _means(options: Sequence[Option]) -> tuple[list[float], list[float]]:
     return [option.calls_at().mean for option in options], [option.regret_at().mean for option in options]
 
 
-def _errors(options: Sequence[Option]) -> list[float]:
-    return [option.regret_at().error for option in options]
+def _intervals(options: Sequence[Option]) -> np.ndarray:
+    """Distances from the mean regret down and up to the ends of its interval, (2, options)."""
+    found = [option.regret_at() for option in options]
+    return np.array([[max(each.mean - each.low, 0), max(each.high - each.mean, 0)] for each in found]).T
 
 
 def _scale(axes: "Axes", which: str, values: list[float], tops: list[float], label: str) -> None:
@@ -128,7 +132,7 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
     caption = (
         f"Mean regret against the mean number of reward calls in {plan.horizon:,} rounds, over "
         f"{result.n_worlds_text(plan)}; lower and further left is better. Labels are the price of a reward, or the "
-        "tolerance τ. Bars are standard errors of the regret."
+        f"tolerance τ. Bars are {plan.coverage:.0%} intervals of the regret."
         + (" The ring marks the advised option." if plan.chosen else "")
     )
     spoken = f"Regret against reward calls: {'; '.join(map(str, plan.options))}."
@@ -138,13 +142,12 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
         html.figure(figures.to_svg(drawn, spoken), caption, narrow=narrow),
         html.table(result.header(plan), result.rows(plan), emphasised=best, numbers=True),
         html.paragraph(
-            f"Means and {plan.coverage:.0%} prediction intervals of calls and regret; gain over the log alone ± its standard "
-            "error. Calls are counted; regret, gain, net and prices are in the reward's unit, over all rounds.",
+            f"Means and {plan.coverage:.0%} intervals of outcomes; gain is over the log alone. Calls are counted; regret, gain, net and prices are in the reward's unit, over all rounds.",
             kind="note",
         ),
-        *(html.paragraph(text) for text in plan.answers),
+        *(html.paragraph(text) for text in (*plan.warnings, *plan.answers)),
         html.heading("What this rests on"),
         *(html.paragraph(text, kind="note") for text in plan.assumptions),
     ]
-    title = "sparing: how many rewards to ask for"
+    title = "sparing: how many rewards to request"
     return html.write_report(folder, "plan", drawn, title=title, parts=parts)

@@ -172,6 +172,7 @@ def plan(
         noise=starts[0].assumptions.noise,
         prior_scale=float(np.sqrt((starts[0].prior.spread ** 2).mean())) if starts[0].prior else 0.0,
         assumptions=(*_assumptions(log, starts), _reading(options, strata)),
+        warnings=_warnings(fit, kernel),
         call_cost=cost,
         budget=calls,
         regret=bound,
@@ -291,11 +292,23 @@ def _reading(options: tuple[Option, ...], strata: Strata) -> str:
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
-        f"{strata.drawn:,} worlds were drawn and ordered by the regret of the log alone; one of each of {strata.equal} equal strata is "
-        f"simulated, {len(strata.numbers) - strata.equal + 1} of the highest one, weighted by their shares. A further world falls inside "
-        f"an interval with probability {strata.coverage:.1%} or more, for each learner separately. ± is one standard error over worlds; "
-        f"for a gain, of the differences world by world. Standard errors of the means are up to {calls:.0%} (calls) and {regret:.0%} "
-        "(regret) of them. More worlds separate options better."
+        f"{len(strata.numbers)} of {strata.drawn:,} posterior draws are simulated, stratified by the regret of the log alone and reweighted. "
+        f"{strata.coverage:.0%} of outcomes lie in an interval if what stands here holds, for each learner separately. Simulation "
+        f"error, one standard error: up to {calls:.0%} of mean calls and {regret:.0%} of mean regret. More worlds= separate options better."
+    )
+
+
+def _warnings(fit: LackOfFit | None, kernel: KernelOption) -> tuple[str, ...]:
+    if fit is None or not fit.found:
+        return ()
+    remedy = (
+        "More features may help"
+        if kernel is not None
+        else "Plan with kernel='auto', at the prompt --kernel auto"
+    )
+    return (
+        f"The log shows that rewards are not linear in the features (p = {fit.p_value:.2g}): at least {fit.explained:.0%} of the residual "
+        f"variance has a pattern. It is simulated as a part that no learner can learn; calls and net may differ. {remedy}.",
     )
 
 
@@ -304,12 +317,11 @@ def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
     part = f", a random {MOST_CONTEXTS:,} of them" if log.n_rows > MOST_CONTEXTS else ""
     source = "estimated from the log" if "noise" in given.estimated else "given"
     return (
-        f"Rewards are linear in the context, and actions, logged or not, are exchangeable: their parameters "
-        f"vary between actions ({posterior.prior}).",
+        "Rewards are linear in the features, and actions, logged or not, are exchangeable. Their parameters vary between actions "
+        f"({posterior.prior}); worlds differ in these scales as far as the log leaves them open.",
         f"Live contexts are like the log's {log.n_rows:,}{part}, drawn with replacement; every action may be "
         "played in every round, and rewards come at once.",
-        f"Noise is normal with deviation {given.noise:.3g} everywhere ({source}). The intervals leave out the "
-        "uncertainty of the noise and of the prior.",
+        f"Noise is normal with deviation {given.noise:.3g} everywhere ({source}).",
         *dict.fromkeys(filter(None, map(_setting, starts))),
     )
 

@@ -34,10 +34,8 @@ class WorldSummary:
 
     @property
     def between(self) -> str:
-        return f"{number(self.low)}–{number(self.high)}"
-
-    def __str__(self) -> str:
-        return f"{number(self.mean)} ± {number(self.error)}"
+        dash = "–" if self.low >= 0 else " to "
+        return f"{number(self.low)}{dash}{number(self.high)}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,6 +100,8 @@ class Plan:
         Standard deviations of a reward around its mean, and of a parameter between actions.
     assumptions : tuple of str
         What the plan assumes, a sentence each.
+    warnings : tuple of str
+        Signs in the log that these assumptions fail, so that the numbers may be wrong.
     call_cost, budget, regret : float, int, float or None
         As given.
     """
@@ -115,6 +115,7 @@ class Plan:
     noise: float
     prior_scale: float
     assumptions: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
     call_cost: float | None = None
     budget: int | None = None
     regret: float | None = None
@@ -224,16 +225,18 @@ class Plan:
 
     @property
     def sentence(self) -> str:
-        """The advice in one sentence: how many calls, what they gain and cost."""
+        """The advice: how many calls, what they gain and cost, and the interval of outcomes."""
         offered = [option for option in self.options if option.price is not None]
         if not offered:
-            return f"On the frontier, by mean calls and mean regret: {'; '.join(o.label for o in self.frontier)}."
+            return (
+                f"Pareto-optimal, by mean calls and mean regret: {'; '.join(o.label for o in self.frontier)}."
+            )
         if self.chosen is None:
             offers = "; ".join(_at_price(self, option) for option in offered)
-            return f"How many rewards to ask for, and the expected gain over the log alone, by what a reward costs: {offers}."
+            return f"Rewards to request, and the expected gain over the log alone ({self.coverage:.0%} interval), by the cost of a reward: {offers}."
         if self.chosen is self.alone:
-            return f"Ask for none: {_why_none(self, offered[0])}."
-        return f"Ask for about {_advice(self, offered[0])}."
+            return f"Request none: {_why_none(self, offered[0])}."
+        return f"Request about {_advice(self, offered[0])}."
 
     @property
     def answers(self) -> tuple[str, ...]:
@@ -252,6 +255,7 @@ class Plan:
             "asked": self._asked(),
             "answers": list(self.answers),
             "assumptions": list(self.assumptions),
+            "warnings": list(self.warnings),
         }
 
     def _exported(self, option: Option) -> dict[str, Any]:
@@ -309,17 +313,17 @@ class Plan:
         return f"Plan({self.horizon:,} rounds, {len(self.options)} options in {self.worlds} worlds; print it for the rest)"
 
     def _repr_html_(self) -> str:
-        about, said = table(self)[0], [self.sentence, *self.answers]
+        about, said = table(self)[0], [self.sentence, *self.warnings, *self.answers]
         cells: Any = {"header": header(self), "rows": rows(self)}
         return notebook.card(f"Plan: {about}", said=said, **cells, notes=self.assumptions)
 
     def __str__(self) -> str:
-        return "\n".join([self.sentence, "", *table(self), "", *basis(self)])
+        return "\n".join([self.sentence, *self.warnings, "", *table(self), "", *basis(self)])
 
 
 def n_worlds_text(plan: "Plan") -> str:
     strata = plan.alone.strata
-    return f"{len(strata.numbers):,} of {strata.drawn:,} worlds of the log's posterior"
+    return f"{len(strata.numbers):,} of {strata.drawn:,} posterior draws"
 
 
 def price(value: float) -> str:
@@ -331,20 +335,29 @@ def basis(plan: "Plan") -> list[str]:
     return [*plan.answers, "What this rests on:", *(f"- {text}" for text in plan.assumptions)]
 
 
+def cases(plan: "Plan") -> str:
+    """Return the level of the prediction intervals in words."""
+    return "nine of ten cases" if round(plan.coverage, 2) == 0.9 else f"{plan.coverage:.0%} of cases"
+
+
 def _advice(plan: "Plan", option: "Option") -> str:
     calls, gain, spend, net = option.calls_at(), plan.gain(option), plan.spend(option), plan.net(option)
     of_budget = "" if plan.budget is None else f" of at most {plan.budget:,}"
     regret, alone = number(option.regret_at().mean), number(plan.alone.regret_at().mean)
-    if spend is not None and net is not None:
-        cost = f"expected spend {number(spend.mean)}; net {net}"
-    else:
-        worth = number(gain.mean / calls.mean)
-        cost = (
-            f"priced {option.setting} each, the budget lasts; worth it while a reward costs less than {worth}"
+    outcome = gain if net is None else net
+    text = (
+        f"{number(outcome.mean)}, between {number(outcome.low)} and {number(outcome.high)} in {cases(plan)}"
+    )
+    if spend is None:
+        gained = (
+            f"The gain is {text}. {option.setting.capitalize()} a call, the budget lasts; calls pay while a reward costs less "
+            f"than {number(gain.mean / calls.mean)}"
         )
+    else:
+        gained = f"Net of {number(spend.mean)} for the calls, the gain is {text}"
     return (
-        f"{number(calls.mean)}{of_budget} rewards ({calls.between}) in {counted(plan.horizon, 'round')}; "
-        f"expected regret {regret} against {alone} with the log alone, a gain of {gain}; {cost}"
+        f"{number(calls.mean)}{of_budget} rewards ({calls.between}) in {counted(plan.horizon, 'round')}. "
+        f"Expected regret is {regret}, against {alone} with the log alone. {gained}"
     )
 
 
@@ -352,7 +365,8 @@ def _at_price(plan: "Plan", option: "Option") -> str:
     net = plan.net(option)
     if net is None or net.mean <= 0:
         return f"{option.setting} each, none"
-    return f"{option.setting} each, about {number(option.calls_at().mean)} for {plan.gain(option)}"
+    gain = plan.gain(option)
+    return f"{option.setting} each, about {number(option.calls_at().mean)} for a gain of {number(gain.mean)} ({gain.between})"
 
 
 def _why_none(plan: "Plan", option: "Option") -> str:
@@ -362,8 +376,8 @@ def _why_none(plan: "Plan", option: "Option") -> str:
     terms = f"{option.setting} each" if plan.call_cost is not None else "whatever they cost"
     if not calls:
         return f"{terms}, no reward is expected to repay itself in {counted(plan.horizon, 'round')}"
-    cost = "" if spend is None else f", and to cost {number(spend.mean)}"
-    return f"the {number(calls)} that would be asked for, {terms}, are expected to gain {plan.gain(option)} over the log alone{cost}"
+    cost, gain = "" if spend is None else f", and to cost {number(spend.mean)}", plan.gain(option)
+    return f"{number(calls)} calls, {terms}, are expected to gain {number(gain.mean)} ({gain.between}) over the log alone{cost}"
 
 
 def _for_regret(plan: "Plan") -> list[str]:
@@ -403,27 +417,35 @@ def _better(plan: "Plan") -> list[str]:
             found.append((more, error, option.label))
     if not found:
         return []
-    more, error, label = max(found)
-    return [f"In these worlds {label} nets {number(more)} ± {number(error)} more."]
+    more, _, label = max(found)
+    return [f"In the same simulations {label} nets {number(more)} more."]
 
 
 def header(plan: "Plan") -> tuple[str, ...]:
-    """Return the columns: means with intervals; gain over the log alone ± standard error; net gain."""
-    priced = ("net",) if plan.net(plan.alone) is not None else ()
-    return ("learner, * frontier", "calls", "interval", "regret", "interval", "gain", *priced)
+    """Return the columns: means, and intervals of outcomes."""
+    priced = ("net", "interval") if plan.net(plan.alone) is not None else ()
+    return (
+        "learner, * Pareto-optimal",
+        "calls",
+        "interval",
+        "regret",
+        "interval",
+        "gain",
+        "interval",
+        *priced,
+    )
 
 
 def rows(plan: "Plan") -> list[tuple[str, ...]]:
-    """Return the cells; options on the frontier have a star."""
-    stars, priced = {option: " *" for option in plan.frontier}, len(header(plan)) == 7
+    """Return the cells; Pareto-optimal options have a star."""
+    stars = {option: " *" for option in plan.frontier}
     found = []
     for option in plan.options:
-        calls, regret, net = option.calls_at(), option.regret_at(), plan.net(option)
-        cells = [option.label + stars.get(option, "")]
-        cells += [number(calls.mean), calls.between, number(regret.mean), regret.between]
-        cells += ["" if option is plan.alone else str(plan.gain(option))]
-        cells += ["" if net is None or option is plan.alone else number(net.mean)] if priced else []
-        found.append(tuple(cells))
+        compared = [] if option is plan.alone else [plan.gain(option), plan.net(option)]
+        shown = [option.calls_at(), option.regret_at(), *(each for each in compared if each is not None)]
+        cells = [cell for each in shown for cell in (number(each.mean), each.between)]
+        empty = [""] * (len(header(plan)) - 1 - len(cells))
+        found.append((option.label + stars.get(option, ""), *cells, *empty))
     return found
 
 
