@@ -219,7 +219,7 @@ def auto(request: LearningRequest, *, candidates: Sequence[str] = CANDIDATES) ->
         return replace(members[0], notes=(*notes, *members[0].notes))
     own = [f"{name}: {note}" for name, member in zip(votes, members, strict=True) for note in member.notes]
     names, weights = request.log.action_names, np.array(list(votes.values()))
-    return VotingPolicy(names, tuple(members), weights, request.priority, "auto", (*notes, *own))
+    return VotingPolicy(names, tuple(members), weights, request.priority, "auto", notes=(*notes, *own))
 
 
 def _fit_member(request: LearningRequest, trial: CandidateSet | None, name: str) -> Any:

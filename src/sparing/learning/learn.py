@@ -133,7 +133,7 @@ def pi_plus_policy(
         notes.append("support unknown: mass on a context's unlogged actions goes to those logged elsewhere")
     table = plus.table(_shares(by_features, data))
     fallback = GreedyPolicy(log.action_names, choice.theta, request.priority, elsewhere)
-    return TablePolicy(log.action_names, log.contexts[first], table, fallback, "pi-plus", tuple(notes))
+    return TablePolicy(log.action_names, log.contexts[first], table, fallback, "pi-plus", notes=tuple(notes))
 
 
 def _shares(log: Log, data: TrainingData) -> np.ndarray:

@@ -241,7 +241,6 @@ class TablePolicy(ContextTable, StochasticPolicy):
     table: np.ndarray
     otherwise: Policy | None = None
     method: str = "table"
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
