@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import InputError, LogError, MissingExtraError, SettingError
-from sparing.evaluation.intervals import Terms, closed_form
+from sparing.evaluation.intervals import Terms
 from sparing.learning.objectives import completed_rewards, minimise
 from sparing.learning.request import LearningRequest, TrainingData, prepare_training_data
 from sparing.learning.ridge import (
-    CONFIDENCE,
     Hyperparameters,
-    choose,
     choose_ridge,
-    fold_of_rows,
+    fit_best,
     format_setting,
     grid,
+    held_out_folds,
+    lower_limit,
     support_aware_terms,
 )
 from sparing.log import Log
@@ -128,8 +128,7 @@ def ipw_logistic(request: LearningRequest, *, l2: Any = None, baseline: Any = No
         theta = _imitate(part, setting["baseline"], setting["l2"])
         return GreedyPolicy(part.log.action_names, theta, request.priority, part.model, "ipw-logistic")
 
-    chosen, notes = choose(request, data, grid(l2=(l2, STRENGTHS), baseline=(baseline, levels)), fit)
-    return replace(fit(data, chosen), notes=data.notes + notes)
+    return fit_best(request, data, grid(l2=(l2, STRENGTHS), baseline=(baseline, levels)), fit)
 
 
 def _imitate(part: TrainingData, baseline: float, l2: float) -> np.ndarray:
@@ -240,7 +239,7 @@ def _votes(terms: dict[str, Terms]) -> dict[str, float]:
     If the log cannot separate candidates, their vote errs less than the one that happens to lead. If it can, or if
     all others together cannot outvote the best, the best is alone.
     """
-    limits = {name: _limit(each) for name, each in terms.items()}
+    limits = {name: lower_limit(each) for name, each in terms.items()}
     order = sorted(terms, key=lambda name: -limits[name])
     best, votes = terms[order[0]].linearised(), {}
     for name in order:
@@ -289,7 +288,7 @@ def _candidate_notes(
     trial: CandidateSet, terms: dict[str, Terms], votes: dict[str, float]
 ) -> tuple[str, ...]:
     """The limits, best first; the votes; and whether the best is shown to be better than the logging policy."""
-    limits = {name: _limit(each) for name, each in terms.items()}
+    limits = {name: lower_limit(each) for name, each in terms.items()}
     order = sorted(terms, key=lambda name: -limits[name])
     listed = ", ".join(f"{name} {limits[name]:.4g}" for name in order)
     log, logged = trial.log, float(trial.log.rewards.mean())
@@ -338,18 +337,12 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
     return CandidateSet(log, tables, fitted, model, trusted, tuple(notes))
 
 
-def _folds(request: LearningRequest, log: Log) -> list[np.ndarray]:
-    fold_of = fold_of_rows(request, log)
-    assert fold_of is not None
-    return [fold_of == fold for fold in np.unique(fold_of)]
-
-
 def _held_out_table(request: LearningRequest, log: Log, name: str) -> np.ndarray:
     """Probabilities (n, K) by a method's policies that have not seen the row's context."""
     from sparing.learning.learn import METHODS
 
     table = np.empty((log.n_rows, log.n_actions))
-    for held in _folds(request, log):
+    for held in held_out_folds(request, log):
         policy = METHODS[name](request.of_rows(log.take(~held)))
         table[held] = policy.probabilities(log.contexts[held])
     return table
@@ -383,7 +376,7 @@ def _held_out_support(request: LearningRequest) -> np.ndarray:
     """The actions that each context is likely to support, learned from other contexts, (n, K)."""
     log = request.log
     allowed = np.empty((log.n_rows, log.n_actions), dtype=bool)
-    for held in _folds(request, log):
+    for held in held_out_folds(request, log):
         allowed[held] = _likely_support(log.take(~held))(log.contexts[held])
     return allowed
 
@@ -397,10 +390,6 @@ def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndar
 
 def _logged(log: Log, table: np.ndarray) -> np.ndarray:
     return table[np.arange(log.n_rows), log.actions]
-
-
-def _limit(terms: Terms) -> float:
-    return closed_form(terms, "normal", CONFIDENCE)[0]
 
 
 def extrapolation_trusted(log: Log, fitted: np.ndarray) -> bool:
