@@ -157,21 +157,21 @@ class Folds:
 
 
 class ContextKeys(Statistic[Log, np.ndarray]):
-    """The `FOLD_CONTEXTS` smallest keys of distinct contexts, ascending."""
+    """The smallest keys of distinct contexts, ascending."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, size: int = FOLD_CONTEXTS) -> None:
+        self.seed, self.size = seed, size
 
     def zero(self) -> np.ndarray:
         return np.empty(0, dtype=np.uint64)
 
     def update(self, state: np.ndarray, block: Log, first_row: int) -> np.ndarray:
         keys = _context_keys(block, self.seed)
-        return self.merge(state, keys[keys < state[-1]] if len(state) == FOLD_CONTEXTS else keys)
+        return self.merge(state, keys[keys < state[-1]] if len(state) == self.size else keys)
 
     def merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         keys = np.sort(np.concatenate([one, other]))  # np.unique is ten times slower where most differ
-        return keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]][:FOLD_CONTEXTS]
+        return keys[np.append(True, keys[1:] != keys[:-1])[: len(keys)]][: self.size]
 
 
 def _context_keys(block: Log, seed: int) -> np.ndarray:
