@@ -220,7 +220,7 @@ def test_auto_without_scikit_learn_says_what_it_left_out(monkeypatch):
     def missing(*_, **__):
         raise MissingExtraError("method 'boosted' needs sklearn")
 
-    monkeypatch.setattr(boosting, "_fitted", missing)
+    monkeypatch.setattr(boosting, "require", missing)
     policy = learn(make(300)[0], "auto", **QUICK)
     assert any(note.startswith("boosted was not tried: method 'boosted' needs") for note in policy.notes)
     with pytest.raises(LogError, match="none of the candidates"):

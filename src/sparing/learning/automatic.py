@@ -326,9 +326,11 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
         request.progress.step()
     if not tables:
         raise LogError("none of the candidates can be learnt from this log: " + "; ".join(notes))
-    fitted = _better(log, linear, boosted)
+    models = [linear] if boosted is None else [linear, boosted]
+    fitted = min(models, key=lambda each: float(((log.rewards - _logged(log, each)) ** 2).mean()))
     trusted = extrapolation_trusted(log, fitted)
-    if request.support is None and _support_varies(log):
+    mask = log.support.mask() if log.support.known else None
+    if request.support is None and mask is not None and (mask != mask[0]).any():
         allowed = _held_out_support(request)
         for name in [name for name in BY_REWARD_MODEL if name in tables]:
             tables[name + ON_SUPPORT] = _best_by_rewards(request, name, linear, boosted, allowed)
@@ -363,11 +365,6 @@ def _best_by_rewards(
     return one_hot(best_actions(rewards, request.priority, allowed), log.n_actions)
 
 
-def _support_varies(log: Log) -> bool:
-    mask = log.support.mask() if log.support.known else None
-    return mask is not None and bool((mask != mask[0]).any())
-
-
 def _likely_support(log: Log) -> KnownSupport:
     return KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log)
 
@@ -379,13 +376,6 @@ def _held_out_support(request: LearningRequest) -> np.ndarray:
     for held in held_out_folds(request, log):
         allowed[held] = _likely_support(log.take(~held))(log.contexts[held])
     return allowed
-
-
-def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndarray:
-    if boosted is None:
-        return linear
-    one, other = (((log.rewards - _logged(log, each)) ** 2).mean() for each in (linear, boosted))
-    return linear if one <= other else boosted
 
 
 def _logged(log: Log, table: np.ndarray) -> np.ndarray:

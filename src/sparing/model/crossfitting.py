@@ -35,8 +35,11 @@ def fit_log_odds(contexts: np.ndarray, actions: np.ndarray, n_actions: int) -> t
     """θ (K, d) and offsets (K,) that minimise −Σ_i log softmax(θx_i + offset)_{a_i} + ½ Σ_a ‖spread·θ_a‖².
 
     contexts (n, d), actions (n,) in [0, K); every action must occur. L-BFGS starts from the shares of the actions, with
-    whitened features and each action's parameters in units of their standard errors, so that the curvature is about 1.
+    whitened features and each action's parameters in units of their standard errors, so that the curvature is about 1. The
+    offsets, the first column of the weights (K, 1 + d), are not penalised.
     """
+    from scipy.optimize import minimize  # slow to import
+
     n, d = contexts.shape
     center, spread = contexts.mean(axis=0), contexts.std(axis=0)
     spread = np.where(spread > 0, spread, 1)
@@ -47,23 +50,13 @@ def fit_log_odds(contexts: np.ndarray, actions: np.ndarray, n_actions: int) -> t
     counts = np.bincount(actions, minlength=n_actions)
     start = np.zeros((n_actions, d + 1))
     start[:, 0] = np.log(counts) - np.log(counts).mean()
-    weights = _minimised(design, actions, counts, start, whitener.T @ whitener)
-    theta = weights[:, 1:] @ whitener.T / spread
-    return theta, weights[:, 0] - theta @ center
-
-
-def _minimised(
-    design: np.ndarray, actions: np.ndarray, counts: np.ndarray, start: np.ndarray, penalty: np.ndarray
-) -> np.ndarray:
-    """Weights (K, 1 + d) on the columns of the design (n, 1 + d), the first of which is the constant 1 and not penalised."""
-    from scipy.optimize import minimize  # slow to import
-
-    unit = 1 / np.sqrt(counts * (1 - counts / len(actions)) + 1)[:, None]
+    unit = 1 / np.sqrt(counts * (1 - counts / n) + 1)[:, None]
     taken = np.zeros_like(start)
     for column, values in enumerate(design.T):
-        taken[:, column] = np.bincount(actions, values, len(start))
+        taken[:, column] = np.bincount(actions, values, n_actions)
+    penalty = whitener.T @ whitener
     narrow, size = design.astype(np.float32), np.inf
-    close = LOOSE_TOLERANCE if len(design) * len(start) > LARGE else TOLERANCE
+    close = LOOSE_TOLERANCE if n * n_actions > LARGE else TOLERANCE
 
     def loss(flat: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal size
@@ -84,7 +77,9 @@ def _minimised(
     options: Any = {"maxiter": ITERATIONS, "gtol": 0.0, "ftol": 0.0, "maxcor": 20}
     begin = (start / unit).ravel()
     found = minimize(loss, begin, jac=True, method="L-BFGS-B", callback=ended, options=options).x
-    return found.reshape(start.shape) * unit
+    weights = found.reshape(start.shape) * unit
+    theta = weights[:, 1:] @ whitener.T / spread
+    return theta, weights[:, 0] - theta @ center
 
 
 def _log_sums(design: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray]:
@@ -157,10 +152,10 @@ class Folds:
 
 
 class ContextKeys(Statistic[Log, np.ndarray]):
-    """The smallest keys of distinct contexts, ascending."""
+    """The `size` smallest keys of distinct contexts, ascending; by default `FOLD_CONTEXTS`."""
 
-    def __init__(self, seed: int, size: int = FOLD_CONTEXTS) -> None:
-        self.seed, self.size = seed, size
+    def __init__(self, seed: int, size: int | None = None) -> None:
+        self.seed, self.size = seed, size or FOLD_CONTEXTS
 
     def zero(self) -> np.ndarray:
         return np.empty(0, dtype=np.uint64)
