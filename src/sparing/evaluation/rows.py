@@ -353,6 +353,12 @@ class BlockQuantities:
         if self._kept is None:
             of.clear()
 
+    def compute(self, quantity: Callable[[RowQuantities], T], block: Log, first_row: int) -> T:
+        of = self.of(block, first_row)
+        found = quantity(of)
+        self.release(of)
+        return found
+
     def close(self) -> None:
         for of in (self._kept or {}).values():
             of.clear()
