@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 from scipy import special
@@ -76,11 +77,15 @@ class Segment:
 
     def restricted(self, feature: int, low: float, high: float) -> "Segment":
         """The part of the segment with low < x_j ≤ high."""
-        by_terms = {bound.terms: bound for bound in self.bounds}
         terms = ((feature, 1.0),)
-        before = by_terms.get(terms, Bound(terms))
-        by_terms[terms] = Bound(terms, max(low, before.low), min(high, before.high))
-        return Segment(tuple(by_terms[terms] for terms in sorted(by_terms)))
+        bounds = []
+        for bound in self.bounds:
+            if bound.terms == terms:
+                low, high = max(low, bound.low), min(high, bound.high)
+            else:
+                bounds.append(bound)
+        bounds.append(Bound(terms, low, high))
+        return Segment(tuple(sorted(bounds, key=attrgetter("terms"))))
 
     def words(self, encoder: Encoder) -> str:
         """Such as "0.1 < age ≤ 0.5 and x_2 > 0.53"; "everywhere" without bounds."""
@@ -110,7 +115,9 @@ class Binned:
         self.codes = np.array(codes, dtype=np.uint8).T
         self.tried = 2 * max(1, sum(map(len, self.cuts)))
         # A number for each feature and code, (n, d).
-        self._cells = np.ascontiguousarray(self.codes + self.width * np.arange(len(self.cuts)))
+        self._cells = np.ascontiguousarray(
+            self.codes + self.width * np.arange(len(self.cuts)), dtype=np.int32
+        )
 
     @cached_property
     def row_counts(self) -> np.ndarray:
@@ -137,7 +144,7 @@ class Binned:
             feature, cut = split
             column = self.contexts[:, feature]
             left, hit_left = column.take(rows) <= cut, column.take(struck) <= cut
-            size, hits = np.count_nonzero(left), np.count_nonzero(hit_left)
+            size, hits = int(np.count_nonzero(left)), int(np.count_nonzero(hit_left))
             sides = [
                 Leaf(leaf.segment.restricted(feature, -np.inf, cut), size, hits),
                 Leaf(leaf.segment.restricted(feature, cut, np.inf), leaf.size - size, leaf.hits - hits),
@@ -193,7 +200,9 @@ class Binned:
     def _counts(self, cells: np.ndarray) -> np.ndarray:
         """How many of these rows (m, d) lie up to each threshold of each feature, (d, width)."""
         shape = (len(self.cuts), self.width)
-        return np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=1)
+        return (
+            np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=1, dtype=float)
+        )
 
 
 def count_leaves(
