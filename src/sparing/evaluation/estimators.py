@@ -11,7 +11,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.evaluation.intervals import Terms
-from sparing.evaluation.rows import RewardPredictions, RowQuantities
+from sparing.evaluation.rows import RewardPredictions, RowQuantities, value_or_raise
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,11 +76,11 @@ def mlips(of: RowQuantities) -> EstimatorTerms:
 
     Fitted propensities do not define a support. Where it is unknown, so is the missing mass.
     """
-    weights = of.fitted_weights
+    weights, (_, error) = of.fitted_weights, value_or_raise(of.shared.propensity_fit)
     if of.log.support.known:
-        return replace(_weighted(of, weights), fit=of.fit_error)
+        return replace(_weighted(of, weights), fit=error)
     terms = {"plain": Terms(weights * of.log.rewards)}
-    return EstimatorTerms(terms, {"weights": weights}, imputed=False, fit=of.fit_error)
+    return EstimatorTerms(terms, {"weights": weights}, imputed=False, fit=error)
 
 
 def _weighted(of: RowQuantities, weights: np.ndarray) -> EstimatorTerms:
@@ -155,8 +155,8 @@ def snips(of: RowQuantities) -> EstimatorTerms:
     """Self-normalised IPS: Σwr/Σw; bounds (1 − ū)·SNIPS + ū·[r_min, r_max]."""
     zero, numerator = np.zeros(of.log.n_rows), of.weights * of.log.rewards
     missing, _, _, notes = _missing(of, of.weights)
-    share = float(np.clip(of.global_mean("missing"), 0, 1))
-    worth = [of.global_mean("low"), of.global_mean("high")]
+    share = float(np.clip(of.shared.means["missing"], 0, 1))
+    worth = [of.shared.means["low"], of.shared.means["high"]]
     if not of.log.support.known:  # an estimate of the mass, which may be below 0 by chance
         worth = [share * end for end in of.reward_range]
     low, high = (Terms(zero + each, numerator, of.weights, 1 - share) for each in worth)
@@ -185,7 +185,7 @@ def sndr(of: RowQuantities) -> EstimatorTerms:
     numerator, outside = of.weights * (of.log.rewards - of.model.direct[1]), of.unsupported
 
     def terms(base: np.ndarray, within: bool) -> Terms:
-        factor = 1 - of.global_mean("missing") if within and outside is not None else 1.0
+        factor = 1 - of.shared.means["missing"] if within and outside is not None else 1.0
         return Terms(base, numerator, of.weights, factor)
 
     return _modelled(of, of.model, terms, of.weights)

@@ -40,7 +40,7 @@ from sparing.log.sampling import RowSample, SampleState
 from sparing.log.sketches import PowerSums, QuantileSketch
 from sparing.log.support import Support
 from sparing.model.boosting import Boosted, boost
-from sparing.model.confidence import ConfidenceEllipsoids
+from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
 from sparing.model.crossfitting import Folds, FoldSums, PropensityFit, fit_propensities, leave_one_fold_out
 from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics, Sums, ridge_regression, times_inverse
@@ -253,7 +253,11 @@ class FirstPass:
 
     def _ellipsoids(self) -> ConfidenceEllipsoids:
         assert self.sums is not None
-        return self.blocks.shared.settings.ellipsoids(self.sums)
+        of = self.blocks.shared.settings
+        assumptions = Assumptions.resolve(
+            self.sums, ridge=of.ridge, noise=of.noise, theta_bound=of.theta_bound, delta=of.delta
+        )
+        return ConfidenceEllipsoids(self.sums, assumptions)
 
     def _fold_theta(self) -> np.ndarray:
         value_or_raise(self.folds)
@@ -387,15 +391,14 @@ def estimator_terms(
     blocks: BlockQuantities, methods: Iterable[str], block: Log, first_row: int
 ) -> Iterator[tuple[str, EstimatorTerms | SparingError]]:
     """The terms of each method on a block, or why it cannot be used."""
-    of = blocks.of(block, first_row)
-    for method in methods:
-        terms: EstimatorTerms | SparingError | None = of.terms.get(method)
-        if terms is None:
-            terms = _result_or_error(partial(ESTIMATORS[method], of))
-        if blocks.keep_terms and isinstance(terms, EstimatorTerms):
-            of.terms[method] = terms
-        yield method, terms
-    blocks.release(of)
+    with blocks.rows(block, first_row) as of:
+        for method in methods:
+            terms: EstimatorTerms | SparingError | None = of.terms.get(method)
+            if terms is None:
+                terms = _result_or_error(partial(ESTIMATORS[method], of))
+            if blocks.keep_terms and isinstance(terms, EstimatorTerms):
+                of.terms[method] = terms
+            yield method, terms
 
 
 def _sum_terms(blocks: BlockQuantities, methods: tuple[str, ...], block: Log, first_row: int) -> MethodSums:
