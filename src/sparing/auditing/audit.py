@@ -12,7 +12,7 @@ import numpy as np
 
 from sparing import validation
 from sparing.auditing import text
-from sparing.auditing.counts import LogCounts, Propensities, SegmentCounter, SegmentCounts, SupportCounts
+from sparing.auditing.counts import LogCounts, Propensities, SegmentCounts, SupportCounts, count_segments
 from sparing.auditing.gaps import GapMap, GapSearch, plain, search_gaps
 from sparing.auditing.overlap import (
     PolicyAudit,
@@ -93,15 +93,13 @@ def second_pass(
 def _count_segments(
     rows: Rows, found: GapSearch, policy: Policy | np.ndarray | None, never: np.ndarray
 ) -> tuple[SegmentCounts, PolicyCounts | None]:
-    measuring = SegmentCounter(found.segments, rows.n_actions)
-    if policy is not None:
-        doing = SumOf(partial(PolicyCounts.of, policy=policy, never=never))
-        measures, done = rows.fold(Combined(measuring, doing))
-        return measures, done
-    if not found.segments:
-        return replace(measuring.zero(), rows=rows.n_rows), None
-    known = rows.header.support.known
-    return rows.select(ids=known, support=known, features=measuring.features).fold(measuring), None
+    if policy is None:
+        return count_segments(rows, found.segments), None
+    counting = SumOf(partial(SegmentCounts.of, segments=found.segments))
+    measures, doing = rows.fold(
+        Combined(counting, SumOf(partial(PolicyCounts.of, policy=policy, never=never)))
+    )
+    return measures or count_segments(rows, ()), doing
 
 
 @dataclass(frozen=True)

@@ -16,25 +16,14 @@ from sparing.evaluation.rows import RewardPredictions, RowQuantities, value_or_r
 
 @dataclass(frozen=True, eq=False)
 class EstimatorTerms:
-    """An estimator's statistics and rows in a block, by name.
+    """An estimator's statistics and rows, (n,) each, in a block.
 
-    Attributes
-    ----------
-    terms : dict of Terms
-        `plain` is the value; `low` and `high` are the ends of the support-aware interval; `least` and `most` those of the
-        value's own interval, where it must reach further.
-    rows : dict of ndarray of shape (n,)
-        `weights`, and `unclipped` those before clipping; `missing`, the policy's unsupported mass; `clipped`, the further
-        mass that clipping takes away; `deficit`, the weight deficit 1 − u_i − w_i, and `unclipped deficit`: their
-        expectation is 0.
-    imputed : bool
-        Whether the deficit counts with the model's value or the mean, not with 0.
-    checked : bool
-        Whether the interval must contain that of `dr`.
-    model : bool
-        Whether a reward model enters.
-    fit : tuple of float
-        The standard error and the lift that fitted propensities bring.
+    terms: `plain` is the value; `low` and `high` are the ends of the support-aware interval; `least` and `most` those of the
+    value's own interval, where it must reach further. rows: `weights`, and `unclipped` those before clipping; `missing`, the
+    policy's unsupported mass; `clipped`, the further mass that clipping takes away; `deficit`, the weight deficit
+    1 − u_i − w_i, and `unclipped deficit`, whose expectations are 0. imputed: the deficit counts with the model's value or
+    the mean, not with 0. checked: the interval must contain that of `dr`. model: a reward model enters. fit: the standard
+    error and the lift that fitted propensities bring.
     """
 
     terms: dict[str, Terms]

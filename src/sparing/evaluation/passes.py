@@ -86,7 +86,7 @@ def _result_or_error(compute: Callable[[], T]) -> T | SparingError:
 
 @dataclass(frozen=True, eq=False)
 class PolicyTotals:
-    """Sums over all rows; `counts` (K,) are of each action's.
+    """Sums over all rows; `counts` (K,) are of each action's, `target` lists π(a_i|x_i) block by block, if asked for.
 
     unlogged (K,): Σ π(a|x_i) over rows that support a, or of all where that is unknown; only of actions that are not in the
     block. missing: Σ of the mass outside the support, or of 1 − w_i where that is unknown. feature_sums (K, d) each:
@@ -94,17 +94,19 @@ class PolicyTotals:
     """
 
     rows: int
+    rewards: RewardSummary
     counts: np.ndarray
     unlogged: np.ndarray
     missing: float
     propensities: QuantileSketch
     feature_sums: tuple[np.ndarray, ...]
+    target: list[np.ndarray]
 
     @classmethod
-    def of(cls, of: RowQuantities) -> "PolicyTotals":
+    def of(cls, with_target: bool, of: RowQuantities) -> "PolicyTotals":
         """Those of a block, as far as the methods need them. Probabilities that are none are refused here."""
         block, settings, methods = of.log, of.settings, set(of.settings.methods)
-        _ = of.target  # a policy that is no policy is refused, whatever the methods
+        target = of.target  # a policy that is no policy is refused, whatever the methods
         absent = np.flatnonzero(block.counts == 0)
         unlogged, missing, support = np.zeros(block.n_actions), 0.0, block.support
         for rows, chances in of.blocks() if len(absent) else ():
@@ -124,7 +126,16 @@ class PolicyTotals:
         clips = methods & {"clipped", "cab"} and settings.clip == "percentile-ratio"
         if clips and block.propensities is not None:
             propensities = QuantileSketch.of(block.propensities)
-        return cls(block.n_rows, block.counts, unlogged, missing, propensities, feature_sums)
+        return cls(
+            block.n_rows,
+            RewardSummary.of(block),
+            block.counts,
+            unlogged,
+            missing,
+            propensities,
+            feature_sums,
+            [target] if with_target else [],
+        )
 
     __add__ = add_fields
 
@@ -144,7 +155,6 @@ class FirstPass:
     rows: Rows
     blocks: BlockQuantities
     totals: PolicyTotals
-    rewards: RewardSummary
     folds: Folds | SparingError | None
     sums: Statistics | None = None
     fold_sums: tuple[Statistics, ...] | None = None
@@ -157,34 +167,31 @@ class FirstPass:
         """Read all rows once; twice where folds of contexts are needed, which are found first."""
         settings = blocks.shared.settings
         methods, boosted = set(settings.methods), settings.reward_model == "boosted"
-        folds, size = None, _sample_size(rows)
+        folds, wanted = None, dict[str, Statistic[Log, Any]]()
         if methods & {"aipw", "mlips"} or (boosted and methods & set(MODELLED)):
             folds = _result_or_error(lambda: Folds.of(rows, settings.folds, settings.seed))
-        wanted: dict[str, Statistic[Log, Any]] = {
-            "totals": SumOf(partial(blocks.compute, PolicyTotals.of)),
-            "rewards": SumOf(RewardSummary.of),
-        }
         if methods & set(MODELLED) or settings.band == "model":
             wanted["sums"] = Sums(rows)
         if "aipw" in methods and isinstance(folds, Folds) and not boosted:
             wanted["fold_sums"] = FoldSums(rows, folds)
-        sampled = methods & {*MODELLED, "aipw", "mlips"}
-        if sampled and not (isinstance(rows, InMemoryRows) and rows.n_rows <= size):
-            extra = partial(blocks.compute, _target) if "mlips" in methods else None
+        size = min(SAMPLE_ROWS, max(1, SAMPLE_CELLS // max(rows.n_actions, rows.n_features)))
+        whole = isinstance(rows, InMemoryRows) and rows.n_rows <= size
+        sampled, fitted = methods & {*MODELLED, "aipw", "mlips"}, "mlips" in methods
+        if sampled and not whole:
+            extra = partial(blocks.compute, _target) if fitted else None
             kind, header = (RowSample, rows.header) if extra else (_BareSample, _bare(rows.header))
             wanted["sample"] = kind(header, rows.n_rows, size, settings.seed, extra)
-        elif "mlips" in methods:
-            wanted["target"] = SumOf(partial(blocks.compute, _target_parts))
+        wanted["totals"] = SumOf(partial(blocks.compute, partial(PolicyTotals.of, whole and fitted)))
         states: tuple[Any, ...] = rows.fold(Combined(*wanted.values()))
         found: dict[str, Any] = dict(zip(wanted, states, strict=True))
-        sample, target = found.pop("sample", None), found.pop("target", None)
+        sample = found.pop("sample", None)
         first = cls(rows, blocks, folds=folds, **found)
         if sample is not None:
             first.sample, first.keys = sample.log(), sample.keys[sample.kept]
             first.target = None if sample.extra is None else sample.extra[sample.kept]
         elif sampled and isinstance(rows, InMemoryRows):
             first.sample, first.keys = rows.log, row_keys(np.arange(rows.n_rows), settings.seed)
-            first.target = None if target is None else np.concatenate(target)
+            first.target = np.concatenate(first.totals.target) if fitted else None
         if first.sums is None and first.fold_sums is not None:
             first.sums = sum(first.fold_sums[1:], first.fold_sums[0])
         return first
@@ -295,16 +302,8 @@ def _bare(block: Log) -> Log:
     return replace(block, support=Support.unknown(block.n_rows, block.n_actions), propensities=None)
 
 
-def _sample_size(rows: Rows) -> int:
-    return min(SAMPLE_ROWS, max(1, SAMPLE_CELLS // max(rows.n_actions, rows.n_features)))
-
-
 def _target(of: RowQuantities) -> np.ndarray:
     return of.target
-
-
-def _target_parts(of: RowQuantities) -> list[np.ndarray]:
-    return [of.target]
 
 
 def _unsupported_value_bounds(of: RowQuantities) -> np.ndarray:
@@ -475,10 +474,10 @@ class EvaluationData:
         self.header, self.settings = rows.header, settings
         self._first = first = FirstPass.of(rows, blocks)
         steps.step()
-        rewards = first.rewards if rewards is None else rewards
+        rewards = first.totals.rewards if rewards is None else rewards
         self.range_known = reward_range is not None or rewards.binary
         self.reward_range = reward_bounds(rewards, reward_range, settings.interval)
-        self.logged_mean = first.rewards.total / rows.n_rows
+        self.logged_mean = first.totals.rewards.total / rows.n_rows
         self.unlogged_mass = first.totals.unlogged_mass
         self.n_folds = first.folds.count if isinstance(first.folds, Folds) else settings.folds
         blocks.shared = first.global_quantities(self.reward_range, lambda done, total: steps.step())
