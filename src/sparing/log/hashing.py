@@ -108,7 +108,7 @@ def context_groups(contexts: np.ndarray) -> np.ndarray:
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)])
     first, group = order[starts], np.empty(len(order), dtype=np.int64)
     group[order] = np.repeat(np.arange(len(first)), np.diff(starts, append=len(order)))
-    for rows in Blocks.of(*words.shape):
+    for rows in Blocks.of(*words.shape) if len(first) < len(order) else ():
         if (words[rows] != words[first[group[rows]]]).any():  # different contexts with one hash
             return np.unique(context_keys(contexts), return_inverse=True)[1].reshape(-1)
     place = np.empty(len(first), dtype=np.int64)
