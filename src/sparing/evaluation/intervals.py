@@ -144,17 +144,6 @@ def closed_form(terms: Terms | TermSummary, interval: str, confidence: float) ->
     return terms.value - half, terms.value + half
 
 
-def student_factor(freedom: float, confidence: float) -> float:
-    """How many times farther out Student's limits are than the normal's."""
-    tail = (1 + confidence) / 2
-    return float(stdtrit(freedom, tail) / ndtri(tail))
-
-
-def scale_limits(low: float, high: float, value: float, factor: float) -> tuple[float, float]:
-    """Limits at so many times their distance from the value, which they contain."""
-    return value - factor * max(value - low, 0.0), value + factor * max(high - value, 0.0)
-
-
 def limits(
     statistics: Sequence[TermSummary], interval: str, confidence: float, sums: np.ndarray | None
 ) -> list[tuple[float, float]]:
@@ -170,10 +159,12 @@ def limits(
         ends = list(zip(low.tolist(), high.tolist(), strict=True))
     if interval == "bernstein" or statistics[0].n < 2:
         return ends
-    return [
-        scale_limits(*each, terms.value, student_factor(terms.freedom, confidence))
-        for each, terms in zip(ends, statistics, strict=True)
-    ]
+    scaled = []
+    for (low, high), terms in zip(ends, statistics, strict=True):
+        value, level = terms.value, (1 + confidence) / 2
+        factor = float(stdtrit(terms.freedom, level) / ndtri(level))  # Student's limits are farther out
+        scaled.append((value - factor * max(value - low, 0.0), value + factor * max(high - value, 0.0)))
+    return scaled
 
 
 def replicates(statistics: Sequence[TermSummary], sums: np.ndarray) -> np.ndarray:
