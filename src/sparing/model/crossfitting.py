@@ -315,9 +315,20 @@ class PropensityFit:
         scores = self._held_out_scores(rows)
         picked = scores[np.arange(len(scores)), self.log.actions[rows]]
 
+        odds = np.empty_like(scores)
+
         def negative_log_likelihood(log_temperature: float) -> float:
+            # As scipy.special.logsumexp, which takes thrice the time: the largest apart from the sum of the others.
             cooling = float(np.exp(-log_temperature))
-            return float((special.logsumexp(scores * cooling, axis=1) - picked * cooling).mean())
+            np.multiply(scores, cooling, out=odds)
+            top = odds.max(axis=1)
+            largest = odds == top[:, None]
+            np.subtract(odds, top[:, None], out=odds)
+            np.exp(odds, out=odds)
+            odds[largest] = 0.0
+            times = largest.sum(axis=1)
+            total = np.log1p(odds.sum(axis=1) / times) + np.log(times) + top
+            return float((total - picked * cooling).mean())
 
         best = minimize_scalar(negative_log_likelihood, bounds=(-2.0, 3.0), method="bounded").x
         return replace(self, temperature=float(np.exp(best)))
