@@ -13,7 +13,7 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.passes import SumOf
 from sparing.log.rows import InMemoryRows, RewardSummary
-from sparing.model.crossfitting import effective_sample_size
+from sparing.log.sketches import PowerSums
 from sparing.policies.policy import ConstantPolicy, UniformPolicy
 from sparing.simulation import LinearWorld, draw_log
 
@@ -63,10 +63,9 @@ def test_quantiles_and_effective_sample_size_by_hand():
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_effective_sample_size_does_not_depend_on_scale(scale):
-    weights = scale * np.array([1.0, 2.0, 3.0])
-    assert effective_sample_size(weights) == pytest.approx(36 / 14)
-    assert effective_sample_size(np.zeros(3)) == 0.0
-    assert effective_sample_size(np.full(7, scale)) == pytest.approx(7)
+    assert PowerSums.of(scale * np.array([1.0, 2.0, 3.0])).effective == pytest.approx(36 / 14)
+    assert PowerSums.of(np.zeros(3)).effective == 0.0
+    assert PowerSums.of(np.full(7, scale)).effective == pytest.approx(7)
 
 
 def test_equal_propensities_keep_the_whole_sample():

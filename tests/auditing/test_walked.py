@@ -10,7 +10,7 @@ import sparing
 from scanning.tables import write
 from sparing import engines
 from sparing.auditing import gaps
-from sparing.auditing.counts import SegmentCounter, column_sums
+from sparing.auditing.counts import column_sums, count_segments
 from sparing.auditing.segments import Bound, Segment
 from sparing.errors import LogError, SettingError
 from sparing.hashing import fold_word
@@ -272,7 +272,7 @@ def test_a_segment_is_measured_as_its_bounds_say(small_blocks, kind):
     log = drawn(kind)
     sum_of_two = Bound(((0, 1.0), (2, -0.5)), high=0.1)
     segments = [Segment(), Segment((Bound(((1, 1.0),), low=0.2), sum_of_two)), Segment((sum_of_two,))]
-    found = InMemoryRows(log).fold(SegmentCounter(segments, log.n_actions))
+    found = count_segments(InMemoryRows(log), segments)
     for place, segment in enumerate(segments):
         inside = segment.contains(log.contexts)
         assert found.sizes[place] == inside.sum()

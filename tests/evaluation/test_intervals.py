@@ -10,9 +10,9 @@ from sparing.evaluation.intervals import (
     BLOCKS,
     INTERVALS,
     RESAMPLES,
-    Limits,
     Terms,
     TermSummary,
+    resample_blocks,
     resample_sums,
 )
 from sparing.log.sketches import PowerSums
@@ -29,27 +29,34 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-def limits_of(*terms, interval, confidence=0.95, seed=0):
-    """The limits of statistics of the same rows, in one block."""
-    columns = [values for one in terms for values in (one.base, one.numerator, one.denominator)]
-    columns = [np.zeros(terms[0].n) if values is None else values for values in columns]
-    sums = resample_sums(columns, interval, seed, 0) if "bootstrap" in interval else np.empty((0, 0))
-    found = Limits(interval, confidence, sums, seed)
+def resampled(*terms, interval, seed=0):
+    """Summaries of statistics of the same rows, in one block, and their resampled sums."""
+    sums = None
+    if "bootstrap" in interval:
+        sums = resample_sums(terms, interval, seed, 0)
+        sums = resample_blocks(sums, seed) if interval == "block-bootstrap" else sums
+    summaries = []
     for place, one in enumerate(terms):
         powers = PowerSums.of(one.linearised() - one.value)
-        above, below = (3 * place + 1, 3 * place + 2) if one.numerator is not None else (None, None)
-        where = (3 * place, above, below)
-        found.add(TermSummary(one.n, one.value, powers.variance, powers.freedom, one.factor, one.span, where))
-    return found
+        summary = TermSummary(
+            one.n, one.value, powers.variance, powers.freedom, one.factor, one.span, 3 * place
+        )
+        summaries.append(summary)
+    return summaries, sums
+
+
+def limits_of(*terms, interval, confidence=0.95, seed=0):
+    summaries, sums = resampled(*terms, interval=interval, seed=seed)
+    return module.limits(summaries, interval, confidence, sums)
 
 
 def limits(terms, **options):
     """The limits of one statistic."""
-    return limits_of(terms, **options).limits()[0]
+    return limits_of(terms, **options)[0]
 
 
 def replicates(*terms, blocks=False, seed=0):
-    return limits_of(*terms, interval="block-bootstrap" if blocks else "bootstrap", seed=seed).replicates()
+    return module.replicates(*resampled(*terms, interval=BOOTSTRAPS[blocks], seed=seed))
 
 
 def ratio_terms(n, seed=0):
@@ -226,7 +233,7 @@ def test_the_seed_fixes_the_limits(n, interval):
 @pytest.mark.parametrize("interval", BOOTSTRAPS)
 def test_a_statistic_has_the_same_limits_alone_and_among_others(n, interval):
     many = [ratio_terms(n), Terms(rng(1).normal(size=n)), Terms(np.zeros(n), *rng(2).random((2, n)))]
-    found = limits_of(*many, many[0], interval=interval, confidence=0.9).limits()
+    found = limits_of(*many, many[0], interval=interval, confidence=0.9)
     assert found[0] == found[3]
     for limit, terms in zip(found, many, strict=False):
         assert limit == limits(terms, interval=interval, confidence=0.9)
@@ -245,7 +252,7 @@ def test_equal_and_constant_columns_are_summed_once(monkeypatch):
     rows, weights = rng().random((2, n))
     bases = (rows, rows.copy(), np.full(n, 2.5))
     terms = [Terms(base, rows * 1.0, weights) for base in bases]
-    found = limits_of(*terms, interval="bootstrap", confidence=0.9).limits()
+    found = limits_of(*terms, interval="bootstrap", confidence=0.9)
     assert seen == [(2, n)]
     assert found[0] == found[1]
     ratio = limits(Terms(np.zeros(n), rows, weights), interval="bootstrap", confidence=0.9)

@@ -9,13 +9,13 @@ from sklearn.linear_model import LogisticRegression
 
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.learning import learn
-from sparing.learning.automatic import _imitate, _limit, evaluated_rows, fit_candidates
+from sparing.learning.automatic import _imitate, evaluated_rows, fit_candidates
 from sparing.learning.request import LearningRequest, prepare_training_data
-from sparing.learning.ridge import choose_ridge
+from sparing.learning.ridge import choose_ridge, lower_limit
 from sparing.log import Log, Support
 from sparing.log.rows import as_rows
 from sparing.model import boosting
-from sparing.model.crossfitting import fitted_rewards, reward_parameters, stacking_weights
+from sparing.model.crossfitting import reward_parameters, stacking_weights
 from sparing.model.statistics import Statistics
 from sparing.policies.policy import BoostedPolicy, StackedPolicy, sample, softmax
 from sparing.policies.support import KnownSupport
@@ -136,7 +136,7 @@ def test_where_the_support_is_unknown_the_weights_tell_the_mass_outside():
     weights = trial.tables["greedy"][np.arange(400), log.actions] / log.propensities
     rows = weights * log.rewards + (1 - weights) * log.rewards.mean()
     expected = rows.mean() - norm.ppf(0.975) * rows.std(ddof=1) / np.sqrt(400)
-    assert _limit(trial.terms(trial.tables["greedy"])) == pytest.approx(expected)
+    assert lower_limit(trial.terms(trial.tables["greedy"])) == pytest.approx(expected)
 
 
 def test_a_stack_is_the_sum_of_its_parts():
@@ -146,7 +146,8 @@ def test_a_stack_is_the_sum_of_its_parts():
     linear, trees = learn(log, "greedy", ridge=1.0), learn(log, "boosted", rounds=20)
     model = boosting.boost(log, folds=3, rounds=(20,))
     own = np.arange(500), log.actions
-    held = fitted_rewards(log, ridge=1.0, folds=3)[own], model.held_out(log.contexts)[own]
+    ridge = choose_ridge(LearningRequest(as_rows(log)), 1.0, crossfitted=True)
+    held = ridge.rewards(log)[own], model.held_out(log.contexts)[own]
     columns = np.column_stack([*held, np.ones(500)])
     expected = np.linalg.lstsq(columns, log.rewards, rcond=None)[0][:2]
     if expected.min() < 0:
@@ -219,7 +220,7 @@ def test_auto_without_scikit_learn_says_what_it_left_out(monkeypatch):
     def missing(*_, **__):
         raise MissingExtraError("method 'boosted' needs sklearn")
 
-    monkeypatch.setattr(boosting, "_fitted", missing)
+    monkeypatch.setattr(boosting, "require", missing)
     policy = learn(make(300)[0], "auto", **QUICK)
     assert any(note.startswith("boosted was not tried: method 'boosted' needs") for note in policy.notes)
     with pytest.raises(LogError, match="none of the candidates"):

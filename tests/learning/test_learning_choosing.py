@@ -14,7 +14,8 @@ from sparing.learning.ridge import (
     choose,
     choose_ridge,
     grid,
-    support_aware_limit,
+    lower_limit,
+    support_aware_terms,
 )
 from sparing.log import Log, Support
 from sparing.log.rows import as_rows
@@ -46,16 +47,16 @@ def test_the_limit_by_hand():
     table = np.array([[0.5, 0.2, 0.3], [0.1, 0.4, 0.5]])
     terms = np.array([0.5 / 0.5 * 2.0 + 0.3 * -4.0, 0.5 / 0.25 * -1.0 + 0.4 * -4.0])
     expected = terms.mean() - stats.norm.ppf(0.975) * terms.std(ddof=1) / np.sqrt(2)
-    assert support_aware_limit(table, log, -4.0) == pytest.approx(expected)
+    assert lower_limit(support_aware_terms(table, log, -4.0)) == pytest.approx(expected)
     weights = np.array([1.0, 2.0])
     terms = weights * log.rewards + (1 - weights) * -4.0
     expected = terms.mean() - stats.norm.ppf(0.975) * terms.std(ddof=1) / np.sqrt(2)
-    assert support_aware_limit(table, unknown(log), -4.0) == pytest.approx(expected)
+    assert lower_limit(support_aware_terms(table, unknown(log), -4.0)) == pytest.approx(expected)
 
 
 def test_one_row_has_no_limit():
     log = make([[0.0]], [0], [1.0], [1.0], [[True, True]])
-    assert support_aware_limit(np.array([[1.0, 0.0]]), unknown(log), 0.0) == -np.inf
+    assert lower_limit(support_aware_terms(np.array([[1.0, 0.0]]), unknown(log), 0.0)) == -np.inf
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -77,7 +78,7 @@ def test_the_limit_is_below_the_true_value_as_often_as_it_says(known):
         rows = np.arange(n)
         log = make(contexts, actions, means[rows, actions] + rng.normal(size=n), mu[rows, actions], mask)
         lowest = np.abs(theta).sum(axis=0).max() * -1.0
-        limit = support_aware_limit(table, log if known else unknown(log), lowest)
+        limit = lower_limit(support_aware_terms(table, log if known else unknown(log), lowest))
         missed += limit > (table * means).sum(axis=1).mean()
     assert missed <= stats.binom.ppf(0.9999, runs, 0.025)
 
@@ -104,7 +105,9 @@ def test_unsupported_mass_is_not_scored_as_zero():
     stay, flee = one_hot(np.zeros(100, int), 2), one_hot(np.ones(100, int), 2)
     lowest = float(log.rewards.min())
     for seen in (log, unknown(log)):
-        assert support_aware_limit(stay, seen, lowest) > support_aware_limit(flee, seen, lowest)
+        assert lower_limit(support_aware_terms(stay, seen, lowest)) > lower_limit(
+            support_aware_terms(flee, seen, lowest)
+        )
 
 
 class Always:

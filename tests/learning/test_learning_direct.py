@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from sparing.errors import SettingError
-from sparing.learning import learn
-from sparing.learning.objectives import descend
+from sparing.learning import learn, objectives
+from sparing.policies.pi_plus import compiled_on_use
 from sparing.simulation import LinearWorld
 from sparing.simulation.logging_policies import draw_log
+
+descend = compiled_on_use(objectives.descend)
 
 
 def plain(contexts, mask, costs, order, priority, epsilon, epsilon_decay, eta, eta_decay):

@@ -11,7 +11,6 @@ from sparing.learning import learn
 from sparing.learning.automatic import (
     CandidateSet,
     _held_out_support,
-    _limit,
     evaluated_rows,
     fit_candidates,
     is_informative,
@@ -19,6 +18,7 @@ from sparing.learning.automatic import (
     support_aware_rewards,
 )
 from sparing.learning.request import LearningRequest
+from sparing.learning.ridge import lower_limit
 from sparing.log import Log
 from sparing.log.rows import as_rows
 from sparing.policies.files import load_policy, save_policy
@@ -95,9 +95,9 @@ def test_what_is_not_believed_is_no_better_than_the_least_the_logger_does():
         for table in (table_of(log), table_of(log, 1)):
             outside = support_aware_rewards(log, table, wild, trusted=False)
             np.testing.assert_allclose(outside, np.tile(np.array(least)[:, None], 8))
-            assert _limit(CandidateSet(log, {}, wild, None, trusted=False).terms(table)) == pytest.approx(
-                _limit(CandidateSet(log, {}, fitted, None, trusted=False).terms(table))
-            )
+            assert lower_limit(
+                CandidateSet(log, {}, wild, None, trusted=False).terms(table)
+            ) == pytest.approx(lower_limit(CandidateSet(log, {}, fitted, None, trusted=False).terms(table)))
 
 
 def test_a_model_that_is_believed_speaks_less_what_it_promised_too_much():
@@ -211,7 +211,7 @@ def test_no_single_row_decides():
     rare = log.propensities.copy()
     rare[0] = 1e-6
     limit = {
-        p: _limit(CandidateSet(replace(log, propensities=q), {}, means, None).terms(table))
+        p: lower_limit(CandidateSet(replace(log, propensities=q), {}, means, None).terms(table))
         for p, q in (("as it is", log.propensities), ("rare", rare))
     }
     residual = abs(log.rewards[0] - means[0, log.actions[0]])

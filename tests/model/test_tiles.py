@@ -9,7 +9,7 @@ from each import for_each
 from sparing.log import Log
 from sparing.model import statistics
 from sparing.model.statistics import Statistics
-from sparing.model.tiles import DEPTH, SMALL, TILE, WIDE, Tiles, waiting_shape
+from sparing.model.tiles import DEPTH, SMALL, TILE, TOGETHER, Tiles, waiting_rows
 
 SUMS = ("counts", "gram", "response", "squares", "largest")
 
@@ -44,7 +44,7 @@ def tiled(x, actions, rewards, n_actions, *, cuts=(), columns=True):
     for start, end in pairwise(ends):
         rows = slice(start, end)
         contexts = list(np.ascontiguousarray(x[rows].T)) if columns else x[rows]
-        assert tiles.add(contexts, actions[rows], rewards[rows]) == -1
+        tiles.add(contexts, actions[rows], rewards[rows])
     return tiles.sums()
 
 
@@ -93,21 +93,9 @@ def test_close_to_the_twin_on_any_values():
     assert sums.largest == pytest.approx(expected.largest, rel=1e-14)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("row", [0, TILE - 1, TILE, 2 * TILE + 7])
-def test_the_first_row_that_is_not_finite_is_told(row, value):
-    x, actions, rewards = exact_rows(5, 3 * TILE, 2, 3)
-    x[row, 2] = value
-    x[-1] = np.nan
-    assert Tiles(2, 3).add(list(x.T.copy()), actions, rewards) == row
-    x, actions, rewards = exact_rows(5, 3 * TILE, 2, 3)
-    rewards[row] = value
-    assert Tiles(2, 3).add(x, actions, rewards) == row
-
-
 def test_a_finite_row_whose_norm_overflows_is_a_row():
     tiles = Tiles(1, 2)
-    assert tiles.add(np.array([[1e200, 1.0]]), np.zeros(1, np.int32), np.ones(1)) == -1
+    tiles.add(np.array([[1e200, 1.0]]), np.zeros(1, np.int32), np.ones(1))
     sums = tiles.sums()
     assert sums.largest == np.inf
     np.testing.assert_array_equal(sums.response, [[1e200, 1.0]])
@@ -117,20 +105,20 @@ def test_columns_of_other_layouts_and_types():
     x, actions, rewards = exact_rows(6, 300, 3, 4)
     expected = twin(x, actions, rewards, 3)
     tiles = Tiles(3, 4)
-    assert tiles.add([*x[:, :3].T, x[:, 3].astype(np.float32)], actions.astype(np.int64), rewards[:]) == -1
+    tiles.add([*x[:, :3].T, x[:, 3].astype(np.float32)], actions.astype(np.int64), rewards[:])
     assert_same(tiles.sums(), expected)
     tiles = Tiles(3, 4)
-    assert tiles.add(np.asfortranarray(x), actions, rewards) == -1
+    tiles.add(np.asfortranarray(x), actions, rewards)
     assert_same(tiles.sums(), expected)
 
 
 @for_each("k", [1, 100, 10_000, 100_000])
 @for_each("d", [8, 32, 64, 200])
 def test_waiting_rows_take_little(k, d):
-    depth, width = waiting_shape(k, d)
-    assert WIDE <= depth <= DEPTH
-    assert d <= width < d + WIDE
-    assert 8 * k * depth * width <= max(SMALL, 8 * k * d * d)
+    depth = waiting_rows(k, d)
+    assert TOGETHER <= depth <= DEPTH
+    assert depth % TOGETHER == 0
+    assert 8 * k * depth * d <= max(SMALL, 8 * k * d * d)
 
 
 def test_statistics_of_a_large_log_are_those_of_numpy(monkeypatch):

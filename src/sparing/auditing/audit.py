@@ -12,7 +12,7 @@ import numpy as np
 
 from sparing import validation
 from sparing.auditing import text
-from sparing.auditing.counts import LogCounts, Propensities, SegmentCounter, SegmentCounts, SupportCounts
+from sparing.auditing.counts import LogCounts, Propensities, SegmentCounts, SupportCounts, count_segments
 from sparing.auditing.gaps import GapMap, GapSearch, plain, search_gaps
 from sparing.auditing.overlap import (
     PolicyAudit,
@@ -55,61 +55,35 @@ class AuditPass:
     sample: Log
     numbers: np.ndarray | None
 
-    @property
-    def whole(self) -> bool:
-        return self.numbers is None
-
-    def sets(self, looked: Log, rare: float) -> SupportCounts | None:
-        """What rows could have taken: as logged, or as estimated for those of the sample."""
-        if self.facts is None or not looked.support.known:
-            return None
-        return self.facts.sets or SupportCounts.of(looked.support, rare)
-
-    def propensities(self, looked: Log) -> Propensities | None:
-        """The propensities: as logged, or as estimated for the rows of the sample."""
-        if self.facts is None or looked.propensities is None:
-            return None
-        return self.facts.propensities or Propensities.of(looked)
-
 
 def first_pass(rows: Rows, rare: float, seed: int) -> AuditPass:
-    size = sample_rows(rows.header)
+    # Fewer rows are sampled where contexts, sets or distributions are long.
+    header, k = rows.header, rows.n_actions
+    width = max(rows.n_features, k if header.support.from_probabilities else -(-k // 8))
+    size = max(2**8, min(SAMPLED_ROWS, SAMPLED_CELLS // width))
     short = rows.n_rows <= size
-    wanted: list[Statistic[Log, Any]] = [
-        SumOf(partial(LogCounts.of, rare=rare)),
-        Sums(rows),
-    ]
+    wanted: list[Statistic[Log, Any]] = [SumOf(partial(LogCounts.of, rare=rare)), Sums(rows)]
     if not (short and isinstance(rows, InMemoryRows)):
-        wanted.append(RowSample(rows.header, rows.n_rows, size, seed))
+        wanted.append(RowSample(header, rows.n_rows, size, seed))
     facts, sums, *sampled = rows.fold(Combined(*wanted))
     sums = replace(sums, encoder=rows.encoder.digest)
-    if not sampled:
-        assert isinstance(rows, InMemoryRows)
+    if isinstance(rows, InMemoryRows) and not sampled:
         return AuditPass(rows, facts, sums, rows.log, None)
     (found,) = sampled
     return AuditPass(rows, facts, sums, found.log(), None if short else found.numbers[found.kept])
-
-
-def sample_rows(header: Log) -> int:
-    """How many rows a sample may have: fewer where contexts, sets or distributions are long."""
-    support = header.n_actions if header.support.from_probabilities else -(-header.n_actions // 8)
-    return max(2**8, min(SAMPLED_ROWS, SAMPLED_CELLS // max(header.n_features, support)))
 
 
 def second_pass(
     seen: AuditPass, looked: Log, found: GapSearch, policy: Policy | np.ndarray | None
 ) -> tuple[GapMap, PolicyCounts | None]:
     """Measure the segments and a policy on all rows; quantities that rest on an estimated support, on the sample alone."""
-    estimated = looked.support.known and not seen.rows.header.support.known
     never = seen.sums.counts == 0
-    if seen.whole:
-        measures, doing = _count_segments(InMemoryRows(looked), found, policy, never)
-        return found.measured(looked, measures, measures.shares), doing
-    measures, doing = _count_segments(seen.rows, found, policy, never)
+    sample = InMemoryRows(looked)
+    measures, doing = _count_segments(sample if seen.numbers is None else seen.rows, found, policy, never)
     shares = measures.shares
-    if estimated:
+    if seen.numbers is not None and looked.support.known and not seen.rows.header.support.known:
         part = policy[seen.numbers] if isinstance(policy, np.ndarray) else policy
-        near, here = _count_segments(InMemoryRows(looked), found, part, never)
+        near, here = _count_segments(sample, found, part, never)
         shares = near.shares
         if doing is not None and here is not None:
             doing = replace(doing, mass=here.mass, weights=doing.weights or here.weights)
@@ -119,16 +93,13 @@ def second_pass(
 def _count_segments(
     rows: Rows, found: GapSearch, policy: Policy | np.ndarray | None, never: np.ndarray
 ) -> tuple[SegmentCounts, PolicyCounts | None]:
-    measuring = SegmentCounter(found.segments, rows.n_actions)
-    if policy is not None:
-        measures, doing = rows.fold(
-            Combined(measuring, SumOf(partial(PolicyCounts.of, policy=policy, never=never)))
-        )
-        return measures, doing
-    if not found.segments:
-        return replace(measuring.zero(), rows=rows.n_rows), None
-    known = rows.header.support.known
-    return rows.select(ids=known, support=known, features=measuring.features).fold(measuring), None
+    if policy is None:
+        return count_segments(rows, found.segments), None
+    counting = SumOf(partial(SegmentCounts.of, segments=found.segments))
+    measures, doing = rows.fold(
+        Combined(counting, SumOf(partial(PolicyCounts.of, policy=policy, never=never)))
+    )
+    return measures or count_segments(rows, ()), doing
 
 
 @dataclass(frozen=True)
@@ -157,8 +128,7 @@ class ActionAudit:
 
 
 def audit_actions(
-    header: Log,
-    counts: np.ndarray,
+    seen: AuditPass,
     supported: SupportCounts | None,
     implied: np.ndarray | None,
     ellipsoids: ConfidenceEllipsoids | None,
@@ -167,15 +137,16 @@ def audit_actions(
     rare: float,
     error: float,
 ) -> tuple[ActionAudit, ...]:
-    """Describe every action, in the log's order, by its rows, counts (K,), and by what rows could have taken.
+    """Describe every action, in the log's order, by its rows and by what rows could have taken.
 
     `implied` (K,) is Σ 1/μ over an action's rows, where propensities were logged.
     """
+    counts, support = seen.sums.counts, seen.rows.header.support
     n, k = int(counts.sum()), len(counts)
     shares = None if supported is None else supported.shares
-    exact = shares is not None and header.support.kind == "exact"
+    exact = shares is not None and support.kind == "exact"
     missing = 1 - shares if exact and shares is not None else None
-    by_chance = header.support.from_probabilities
+    by_chance = support.from_probabilities
     errors = None if ellipsoids is None else ellipsoids.errors
     columns = {
         "rows": counts,
@@ -183,7 +154,7 @@ def audit_actions(
         "supported": shares,
         "zero": missing if by_chance else None,
         "ineligible": None if by_chance else missing,
-        "rare": rare_shares(counts, supported, rare) if n else None,
+        "rare": _rare_shares(counts, supported, rare) if n else None,
         "undecided": None if estimate is None else estimate.undecided,
         "implied": None if implied is None or exact else implied / n,
         "certified_error": errors,
@@ -192,11 +163,11 @@ def audit_actions(
     values = [[None] * k if column is None else column.tolist() for column in columns.values()]
     return tuple(
         ActionAudit(name, **dict(zip(columns, row, strict=True)))
-        for name, *row in zip(header.action_names, *values, strict=True)
+        for name, *row in zip(seen.rows.action_names, *values, strict=True)
     )
 
 
-def rare_shares(counts: np.ndarray, supported: SupportCounts | None, rare: float) -> np.ndarray:
+def _rare_shares(counts: np.ndarray, supported: SupportCounts | None, rare: float) -> np.ndarray:
     """Share of rows in which each action is supported with a propensity below `rare`, (K,).
 
     With known distributions by the propensity itself. Otherwise an action is rare in all of its
@@ -475,20 +446,20 @@ def audit(
     rows, reward_range = as_rows(log), validation.reward_range(reward_range)
     check_policy(rows, policy)
     seen = first_pass(rows, rare, seed)
-    if reward_range is not None and seen.facts is not None:
-        validation.check_reward_range(reward_range, seen.facts.rewards.low, seen.facts.rewards.high)
-    if reward_range is None and seen.facts is not None and seen.facts.rewards.binary:
+    facts, sums, header = seen.facts, seen.sums, rows.header
+    rewards, contexts = (None, None) if facts is None else (facts.rewards, facts.contexts)
+    if reward_range is not None and rewards is not None:
+        validation.check_reward_range(reward_range, rewards.low, rewards.high)
+    if reward_range is None and rewards is not None and rewards.binary:
         reward_range = (0.0, 1.0)
     bounds = {"noise": noise, "theta_bound": theta_bound, "context_bound": context_bound}
-    assumptions, notes = _assumptions(
-        seen.sums, **bounds, ridge=ridge, delta=delta, radius_scale=radius_scale
-    )
-    ellipsoids = None if assumptions is None else ConfidenceEllipsoids(seen.sums, assumptions)
-    notes += linear_notes(seen.sample, seen.sums if seen.whole else Statistics.of(seen.sample), ridge)
+    assumptions, notes = _assumptions(sums, **bounds, ridge=ridge, delta=delta, radius_scale=radius_scale)
+    ellipsoids = None if assumptions is None else ConfidenceEllipsoids(sums, assumptions)
+    notes += linear_notes(seen.sample, sums if seen.numbers is None else Statistics.of(seen.sample), ridge)
     looked, estimate, more = _supported(seen, rare=rare, confidence=confidence, seed=seed)
     found = search_gaps(
         looked,
-        seen.sums.counts,
+        sums.counts,
         ellipsoids,
         reward_range=reward_range,
         limit=gaps,
@@ -496,68 +467,39 @@ def audit(
         threads=rows.threads,
     )
     gap_map, doing = second_pass(seen, looked, found, policy)
-    return _build_audit(
-        seen,
-        looked,
-        gap_map,
-        doing,
-        ellipsoids,
-        reward_range=reward_range,
-        estimate=estimate,
-        assumptions=assumptions,
-        error=float(error),
-        rare=float(rare),
-        notes=[*notes, *more],
-    )
-
-
-def _build_audit(
-    seen: AuditPass,
-    looked: Log,
-    gaps: GapMap,
-    doing: PolicyCounts | None,
-    ellipsoids: ConfidenceEllipsoids | None,
-    *,
-    reward_range: tuple[float, float] | None,
-    estimate: SupportEstimate | None,
-    rare: float,
-    error: float,
-    notes: list[str],
-    **more: Any,
-) -> Audit:
-    facts, counts, header = seen.facts, seen.sums.counts, seen.rows.header
     estimated, exact = header.propensities is None, header.support.kind == "exact"
-    sets, chances = seen.sets(looked, rare), seen.propensities(looked)
-    covered = None if chances is None else overlap(chances, estimated=estimated, exact=exact)
-    contexts = None if facts is None else facts.contexts
-    notes += text.further_notes(seen.rows.n_rows, covered, sets, gaps, contexts)
+    sets = chances = covered = target = share = None
+    if facts is not None and looked.support.known:
+        sets = facts.sets or SupportCounts.of(looked.support, rare)
+        share = float(1 - sets.shares.mean())
+    if facts is not None and looked.propensities is not None:
+        chances = facts.propensities or Propensities.of(looked)
+        covered = overlap(chances, estimated=estimated, exact=exact)
+    if doing is not None and rewards is not None:
+        target = audit_policy(doing, looked.support.kind, rewards, reward_range, estimated=estimated)
     implied = None if chances is None or estimated else chances.by_action
-    target, share = None, None if sets is None else float(1 - sets.shares.mean())
-    if doing is not None and facts is not None:
-        kind = looked.support.kind
-        target = audit_policy(doing, kind, facts.rewards, reward_range, estimated=estimated)
     return Audit(
-        rows=seen.rows.n_rows,
-        features=seen.rows.n_features,
+        rows=rows.n_rows,
+        features=rows.n_features,
         distinct_contexts=0 if contexts is None else contexts.count,
-        per_action=audit_actions(header, counts, sets, implied, ellipsoids, estimate, rare=rare, error=error),
-        elbow=find_elbow(counts, seen.rows.n_features),
+        per_action=audit_actions(seen, sets, implied, ellipsoids, estimate, rare=rare, error=error),
+        elbow=find_elbow(sums.counts, rows.n_features),
         support=looked.support.kind,
         unsupported_share=share if exact else None,
         estimated_unsupported_share=None if exact else share,
         unsupported_sizes={} if sets is None else sets.unsupported_sizes,
         overlap=covered,
-        reward_mean=None if facts is None else facts.rewards.total / seen.rows.n_rows,
-        reward_range=None if facts is None else (facts.rewards.low, facts.rewards.high),
+        reward_mean=None if rewards is None else rewards.total / rows.n_rows,
+        reward_range=None if rewards is None else (rewards.low, rewards.high),
         mean_range=reward_range,
-        gap_map=gaps,
+        gap_map=gap_map,
         policy=target,
         estimate=estimate,
-        error=error,
-        rare=rare,
-        notes=tuple(notes),
+        assumptions=assumptions,
+        error=float(error),
+        rare=float(rare),
+        notes=(*notes, *more, *text.further_notes(rows.n_rows, covered, sets, gap_map, contexts)),
         contexts_counted=contexts is None or contexts.exact,
-        **more,
     )
 
 
@@ -584,7 +526,11 @@ def _supported(
     except LogError as reason:
         return sample, None, [f"The support is unknown: {reason}"]
     both = sample.propensities is None and looked.propensities is not None
-    part = [] if seen.whole else [text.sampled_note(sample.n_rows, seen.rows.n_rows, propensities=both)]
+    part = (
+        []
+        if seen.numbers is None
+        else [text.sampled_note(sample.n_rows, seen.rows.n_rows, propensities=both)]
+    )
     return looked, estimate, [*estimate.notes, *part]
 
 

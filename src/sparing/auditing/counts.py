@@ -2,14 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from sparing.auditing.segments import Bound, Segment
 from sparing.log import Log, Support
 from sparing.log.hashing import group_hashes
-from sparing.log.passes import Blocks, Statistic, add_fields
-from sparing.log.rows import RewardSummary
+from sparing.log.passes import Blocks, SumOf, add_fields
+from sparing.log.rows import RewardSummary, Rows
 from sparing.log.sketches import DistinctSketch, Moments, PowerSums, QuantileSketch
 
 
@@ -166,6 +167,16 @@ class SegmentCounts:
     tried: np.ndarray
     supported: np.ndarray | None
 
+    @classmethod
+    def of(cls, block: Log, first_row: int, *, segments: Sequence[Segment]) -> "SegmentCounts":
+        k, members = block.n_actions, inside(segments, block.contexts)
+        tried = np.array([np.bincount(block.actions[rows], minlength=k) for rows in members], dtype=np.int64)
+        tried = tried.reshape(len(members), k)
+        supported = _supported(block, members) if block.support.known else None
+        return cls(block.n_rows, tried.sum(axis=1), tried, supported)
+
+    __add__ = add_fields
+
     @property
     def shares(self) -> np.ndarray:
         if self.supported is None:
@@ -173,31 +184,15 @@ class SegmentCounts:
         return self.supported / np.maximum(self.sizes, 1)[:, None]
 
 
-class SegmentCounter(Statistic[Log, SegmentCounts]):
-    """Counts rows, tries and supported rows of each segment."""
-
-    def __init__(self, segments: Sequence[Segment], n_actions: int) -> None:
-        self.segments, self.n_actions = tuple(segments), n_actions
-
-    @property
-    def features(self) -> set[int]:
-        return features_of(self.segments)
-
-    def zero(self) -> SegmentCounts:
-        shape = (len(self.segments), self.n_actions)
-        return SegmentCounts(0, np.zeros(shape[0], np.int64), np.zeros(shape, np.int64), None)
-
-    def update(self, state: SegmentCounts, block: Log, first_row: int) -> SegmentCounts:
-        k, members = self.n_actions, inside(self.segments, block.contexts)
-        tried = np.array([np.bincount(block.actions[rows], minlength=k) for rows in members], dtype=np.int64)
-        tried = tried.reshape(len(members), k)
-        supported = _supported(block, members) if block.support.known else None
-        return self.merge(state, SegmentCounts(block.n_rows, tried.sum(axis=1), tried, supported))
-
-    def merge(self, one: SegmentCounts, other: SegmentCounts) -> SegmentCounts:
-        if not one.rows or not other.rows:
-            return one if one.rows else other
-        return add_fields(one, other)
+def count_segments(rows: Rows, segments: Sequence[Segment]) -> SegmentCounts:
+    """The counts of a log's segments; without any it is not read."""
+    if not segments:
+        k = rows.n_actions
+        return SegmentCounts(rows.n_rows, np.zeros(0, np.int64), np.zeros((0, k), np.int64), None)
+    known = rows.header.support.known
+    needed = rows.select(ids=known, support=known, features=features_of(segments))
+    found: SegmentCounts = needed.fold(SumOf(partial(SegmentCounts.of, segments=segments)))
+    return found
 
 
 def features_of(segments: Sequence[Segment]) -> set[int]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sparing.auditing.counts import SegmentCounter, SegmentCounts
+from sparing.auditing.counts import SegmentCounts, count_segments
 from sparing.auditing.segments import Binned, Segment, half_space, searched
 from sparing.engines import local
 from sparing.log import Log
@@ -142,7 +142,7 @@ def find_gaps(
 ) -> GapMap:
     """Search a sample of rows of a log in memory, and measure what is found on all of them."""
     found = search_gaps(log, log.counts, sets, reward_range=reward_range, limit=limit, seed=seed)
-    measures = InMemoryRows(log).fold(SegmentCounter(found.segments, log.n_actions))
+    measures = count_segments(InMemoryRows(log), found.segments)
     return found.measured(log, measures, measures.shares)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from sparing.auditing import Audit, text
-from sparing.auditing.audit import ActionAudit
 from sparing.report import html
 from sparing.report.text import counted, percent
 
@@ -131,7 +130,12 @@ def _of_actions(audit: Audit) -> Iterator[str]:
     entries = [(kind, label) for kind, label, share in layers if share.any()]
     if audit.actions > MOST_BARS:
         yield _overview(audit, layers)
-        tried = [action for action in _least_known(audit) if audit.per_action[action].rows]
+        known = {
+            place: (1.0 if action.supported is None else action.supported, action.rows)
+            for place, action in enumerate(audit.per_action)
+            if action.rows
+        }
+        tried = sorted(known, key=lambda place: known[place])
         shown = tried[:LEAST_KNOWN]
         sentence = f"The {len(shown)} least known of the {len(tried):,} actions that were tried."
         yield html.figure(_bars(audit, layers, shown) + html.key(entries), sentence)
@@ -157,14 +161,6 @@ def _how(audit: Audit) -> str:
     return f"Rows of each action, most logged first, and the share of rows that could have taken it, {how}."
 
 
-def _least_known(audit: Audit) -> list[int]:
-    def known(action: int) -> tuple[float, int]:
-        found = audit.per_action[action]
-        return (1.0 if found.supported is None else found.supported, found.rows)
-
-    return sorted(range(audit.actions), key=known)
-
-
 def _bars(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]], order: list[int]) -> str:
     most = max(audit.counts.values())
     header = ["action", "rows", *(["could have been taken"] if layers else [])]
@@ -174,7 +170,8 @@ def _bars(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]], order: li
         cells = [html.Bar((("rows", action.rows / most),), f"{action.rows:,}" if action.rows else "never")]
         if layers:
             parts = tuple((kind, float(shares[place])) for kind, _, shares in layers)
-            cells.append(html.Bar(parts, percent(min(1.0, _supported(action)))))
+            share = action.implied if action.implied is not None else action.supported or 0.0
+            cells.append(html.Bar(parts, percent(min(1.0, share))))
         rows.append((_name(action.name), cells))
     marks = {}
     if audit.elbow and len(order) == audit.actions:
@@ -201,12 +198,6 @@ def _overview(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]]) -> st
         drawn = html.area(parts, top=1.0, ticks=ticks, label=label)
         made.append(html.figure(drawn, label))
     return f'<div class="pair">{"".join(made)}</div>'
-
-
-def _supported(action: ActionAudit) -> float:
-    if action.implied is not None:
-        return action.implied
-    return action.supported or 0.0
 
 
 def _column(audit: Audit, name: str) -> np.ndarray:

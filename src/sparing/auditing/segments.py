@@ -5,6 +5,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 from scipy import special
@@ -76,11 +77,15 @@ class Segment:
 
     def restricted(self, feature: int, low: float, high: float) -> "Segment":
         """The part of the segment with low < x_j ≤ high."""
-        by_terms = {bound.terms: bound for bound in self.bounds}
         terms = ((feature, 1.0),)
-        before = by_terms.get(terms, Bound(terms))
-        by_terms[terms] = Bound(terms, max(low, before.low), min(high, before.high))
-        return Segment(tuple(by_terms[terms] for terms in sorted(by_terms)))
+        bounds = []
+        for bound in self.bounds:
+            if bound.terms == terms:
+                low, high = max(low, bound.low), min(high, bound.high)
+            else:
+                bounds.append(bound)
+        bounds.append(Bound(terms, low, high))
+        return Segment(tuple(sorted(bounds, key=attrgetter("terms"))))
 
     def words(self, encoder: Encoder) -> str:
         """Such as "0.1 < age ≤ 0.5 and x_2 > 0.53"; "everywhere" without bounds."""
@@ -107,19 +112,17 @@ class Binned:
         self.cuts = [_thresholds(column) for column in self.contexts.T]
         self.width = max(map(len, self.cuts)) + 1
         codes = [np.searchsorted(cuts, x) for cuts, x in zip(self.cuts, self.contexts.T, strict=True)]
-        self.codes = np.array(codes, dtype=np.int32).T
+        self.codes = np.array(codes, dtype=np.uint8).T
         self.tried = 2 * max(1, sum(map(len, self.cuts)))
-
-    @cached_property
-    def cells(self) -> np.ndarray:
-        """The codes (n, d) as one number for each feature and code."""
-        cells = self.codes + self.width * np.arange(len(self.cuts), dtype=np.int32)
-        return np.ascontiguousarray(cells)
+        # A number for each feature and code, (n, d).
+        self._cells = np.ascontiguousarray(
+            self.codes + self.width * np.arange(len(self.cuts)), dtype=np.int32
+        )
 
     @cached_property
     def row_counts(self) -> np.ndarray:
         """How many of all rows lie up to each threshold of each feature, (d, width)."""
-        return self._counts(self.cells)
+        return self._counts(self._cells)
 
     def leaves(self, hit: np.ndarray, *, smallest: int, max_share: float, depth: int = DEPTH) -> list[Leaf]:
         """Split until hits (n,) and misses part: leaves of `smallest` rows or more, at most `depth` conditions deep.
@@ -127,76 +130,79 @@ class Binned:
         Neighbours that both have a share of hits of at most `max_share` are merged again: one region is described
         in fewer words.
         """
-        counts = np.stack([self.row_counts, self._counts(self.cells[hit])])
-        return self._grown(Segment(), np.arange(len(hit)), hit, counts, smallest, max_share, depth)
 
-    def _grown(
-        self,
-        segment: Segment,
-        rows: np.ndarray,
-        hit: np.ndarray,
-        counts: np.ndarray,
-        smallest: int,
-        max_share: float,
-        depth: int,
-    ) -> list[Leaf]:
-        """The leaves of a node; counts (2, d, width) are of its rows and of its hits."""
-        leaf = Leaf(segment, len(rows), int(np.count_nonzero(hit.take(rows))))
-        split = self._best_split(leaf, rows, hit, counts, smallest) if depth else None
-        if split is None:
-            return [leaf]
-        feature, cut = split
-        left = self.contexts[:, feature].take(rows) <= cut
-        sides = [rows.compress(left), rows.compress(~left)]
-        small = 0 if len(sides[0]) <= len(sides[1]) else 1
-        parts = [counts, counts]
-        if depth > 1 and len(sides[1 - small]) >= 2 * smallest:
-            # Counting the smaller side is enough: the other one has the rest. It halves the cost of a tree, or better.
-            cells = self.cells.take(sides[small], axis=0)
-            parts[small] = np.stack(
-                [self._counts(cells), self._counts(cells.compress(hit.take(sides[small]), axis=0))]
-            )
-            parts[1 - small] = counts - parts[small]
-        leaves: list[Leaf] = []
-        for side, part, low, high in zip(sides, parts, (-np.inf, cut), (cut, np.inf), strict=True):
-            inside = segment.restricted(feature, low, high)
-            leaves += self._grown(inside, side, hit, part, smallest, max_share, depth - 1)
-        return [leaf] if all(part.hits <= max_share * part.size for part in leaves) else leaves
+        def ends(leaf: Leaf, depth: int) -> bool:
+            return not depth or leaf.hits in (0, leaf.size) or leaf.size < 2 * smallest
+
+        def grown(
+            leaf: Leaf, rows: np.ndarray, struck: np.ndarray, counts: np.ndarray, depth: int
+        ) -> list[Leaf]:
+            """The leaves of a node with these rows and hits; counts (2, d, width) are of both."""
+            split = self._best_split(leaf, rows, hit, counts, smallest)
+            if split is None:
+                return [leaf]
+            feature, cut = split
+            column = self.contexts[:, feature]
+            left, hit_left = column.take(rows) <= cut, column.take(struck) <= cut
+            size, hits = int(np.count_nonzero(left)), int(np.count_nonzero(hit_left))
+            sides = [
+                Leaf(leaf.segment.restricted(feature, -np.inf, cut), size, hits),
+                Leaf(leaf.segment.restricted(feature, cut, np.inf), leaf.size - size, leaf.hits - hits),
+            ]
+            if all(ends(side, depth - 1) for side in sides):
+                leaves = sides
+            else:
+                members = [
+                    (rows.compress(at), struck.compress(on))
+                    for at, on in ((left, hit_left), (~left, ~hit_left))
+                ]
+                # Counting the smaller side is enough: the other one has the rest. It halves the cost of a tree, or better.
+                small = 0 if 2 * size <= leaf.size else 1
+                fewer = np.stack([self._counts(self._cells.take(these, axis=0)) for these in members[small]])
+                parts = [fewer, counts - fewer] if small == 0 else [counts - fewer, fewer]
+                leaves = []
+                for side, member, part in zip(sides, members, parts, strict=True):
+                    leaves += [side] if ends(side, depth - 1) else grown(side, *member, part, depth - 1)
+            return [leaf] if all(part.hits <= max_share * part.size for part in leaves) else leaves
+
+        struck = np.flatnonzero(hit)
+        root = Leaf(Segment(), len(hit), len(struck))
+        if ends(root, depth):
+            return [root]
+        counts = np.stack([self.row_counts, self._counts(self._cells.take(struck, axis=0))])
+        return grown(root, np.arange(len(hit)), struck, counts, depth)
 
     def _best_split(
         self, leaf: Leaf, rows: np.ndarray, hit: np.ndarray, counts: np.ndarray, smallest: int
     ) -> tuple[int, float] | None:
         """The cut after which the two shares of hits differ most (largest fall of their variance)."""
         n = leaf.size
-        if leaf.hits in (0, n) or n < 2 * smallest or self.width == 1:
+        if self.width == 1:
             return None
         gain = _gain(counts[0, :, :-1], counts[1, :, :-1], n, leaf.hits, smallest)
         feature, code = divmod(int(gain.argmax()), self.width - 1)
         if gain[feature, code] <= leaf.hits**2 / n * (1 + 1e-12):
             return None
-        return feature, self._refined(leaf, rows, hit, smallest, feature, code)
+        # The best cut among the values on either side of the threshold, up to its neighbours.
+        before, hits_before = counts[:, feature, code - 1] if code else (0, 0)
+        near = self.codes[:, feature].take(rows) - np.uint8(code) < 2  # below it numbers wrap
+        column, order = self.contexts[:, feature], rows.compress(near)
+        order = order.take(np.argsort(column.take(order)))
+        values = column.take(order)
+        inside, struck = before + np.arange(1, len(order) + 1), hits_before + np.cumsum(hit.take(order))
+        gain = _gain(inside, struck, n, leaf.hits, smallest)[:-1]
+        gain[values[:-1] == values[1:]] = -np.inf
+        if not np.isfinite(gain).any():
+            return feature, float(self.cuts[feature][code])
+        best = int(gain.argmax())
+        return feature, between(float(values[best]), float(values[best + 1]))
 
     def _counts(self, cells: np.ndarray) -> np.ndarray:
         """How many of these rows (m, d) lie up to each threshold of each feature, (d, width)."""
         shape = (len(self.cuts), self.width)
-        return np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=1)
-
-    def _refined(
-        self, leaf: Leaf, rows: np.ndarray, hit: np.ndarray, smallest: int, feature: int, code: int
-    ) -> float:
-        """The best cut among the values on either side of a threshold, up to its neighbours."""
-        near, column = self.codes[:, feature].take(rows) - code, self.contexts[:, feature]
-        before, rows = rows.compress(near < 0), rows.compress((near == 0) | (near == 1))
-        order = rows.take(np.argsort(column.take(rows)))
-        values = column.take(order)
-        inside = len(before) + np.arange(1, len(order) + 1)
-        struck = np.count_nonzero(hit.take(before)) + np.cumsum(hit.take(order))
-        gain = _gain(inside, struck, leaf.size, leaf.hits, smallest)[:-1]
-        gain[values[:-1] == values[1:]] = -np.inf
-        if not np.isfinite(gain).any():
-            return float(self.cuts[feature][code])
-        best = int(gain.argmax())
-        return between(float(values[best]), float(values[best + 1]))
+        return (
+            np.bincount(cells.ravel(), minlength=math.prod(shape)).reshape(shape).cumsum(axis=1, dtype=float)
+        )
 
 
 def count_leaves(
@@ -206,13 +212,24 @@ def count_leaves(
 
     There is one tree for each action.
     """
-    columns = np.asfortranarray(contexts[np.argsort(actions, kind="stable")])
-    ends = np.cumsum(np.bincount(actions, minlength=len(trees))).tolist()
+    columns, narrow = np.asfortranarray(contexts), np.min_scalar_type(len(trees))
+    order = np.argsort(actions.astype(narrow), kind="stable")  # narrow numbers are sorted in a few passes
+    own = np.split(order, np.cumsum(np.bincount(actions, minlength=len(trees)))[:-1])
     hits, sizes = [], []
-    for tree, start, stop in zip(trees, [0, *ends], ends, strict=False):  # where an action's rows stand now
+    for tree, rows in zip(trees, own, strict=True):
+        below: dict[tuple[int, float], np.ndarray] = {}  # rows up to a cut; neighbours have cuts in common
         for leaf in tree:
-            inside = leaf.segment.contains(columns)
-            hits.append(np.count_nonzero(inside[start:stop]))
+            inside = np.ones(len(columns), dtype=bool)
+            for bound in leaf.segment.bounds:
+                ((feature, _),) = bound.terms
+                for cut in (bound.low, bound.high):
+                    if np.isfinite(cut) and (feature, cut) not in below:
+                        below[feature, cut] = columns[:, feature] <= cut
+                if np.isfinite(bound.low):
+                    inside &= ~below[feature, bound.low]
+                if np.isfinite(bound.high):
+                    inside &= below[feature, bound.high]
+            hits.append(np.count_nonzero(inside.take(rows)))
             sizes.append(np.count_nonzero(inside))
     return np.array(hits), np.array(sizes)
 

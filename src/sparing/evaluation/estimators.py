@@ -11,47 +11,26 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.evaluation.intervals import Terms
-from sparing.evaluation.rows import RewardPredictions, RowQuantities
+from sparing.evaluation.rows import RewardPredictions, RowQuantities, value_or_raise
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorTerms:
-    """An estimator's rows in a block; arrays are (n,).
+    """An estimator's statistics and rows, (n,) each, in a block.
 
-    Attributes
-    ----------
-    plain, low, high : Terms
-        Of the value, and of the ends of the support-aware interval.
-    missing, clipped : ndarray
-        The policy's unsupported mass, and the further mass that clipping takes away.
-    weights, unclipped : ndarray
-        The weights, and those before clipping.
-    deficit : ndarray
-        The weight deficit of a row, 1 − u_i − w_i; its expectation is 0.
-    imputed : bool
-        Whether the deficit counts with the model's value or the mean, not with 0.
-    ends : tuple of Terms
-        Of the ends of the value's own interval, where it must reach further.
-    check : EstimatorTerms
-        Of another estimate that the interval must contain.
-    model : bool
-        Whether a reward model enters.
-    fit : tuple of float
-        The standard error and the lift that fitted propensities bring.
+    terms: `plain` is the value; `low` and `high` are the ends of the support-aware interval; `least` and `most` those of the
+    value's own interval, where it must reach further. rows: `weights`, and `unclipped` those before clipping; `missing`, the
+    policy's unsupported mass; `clipped`, the further mass that clipping takes away; `deficit`, the weight deficit
+    1 − u_i − w_i, and `unclipped deficit`, whose expectations are 0. imputed: the deficit counts with the model's value or
+    the mean, not with 0. checked: the interval must contain that of `dr`. model: a reward model enters. fit: the standard
+    error and the lift that fitted propensities bring.
     """
 
-    plain: Terms
-    low: Terms | None
-    high: Terms | None
-    missing: np.ndarray | None
-    weights: np.ndarray
+    terms: dict[str, Terms]
+    rows: dict[str, np.ndarray]
     notes: tuple[str, ...] = ()
-    clipped: np.ndarray | None = None
-    unclipped: np.ndarray | None = None
-    deficit: np.ndarray | None = None
     imputed: bool = True
-    ends: tuple[Terms, Terms] | None = None
-    check: "EstimatorTerms | None" = None
+    checked: bool = False
     model: bool = False
     fit: tuple[float, float] = (0.0, 0.0)
 
@@ -59,19 +38,19 @@ class EstimatorTerms:
 def dm(of: RowQuantities) -> EstimatorTerms:
     """Direct method: mean Σ_a π·r̂, with the error of the fit in its interval; and that of the model, where DR can estimate it."""
     if of.settings.reward_model == "boosted":
-        found = _modelled(of, of.model, lambda base, within: Terms(base), np.ones(of.log.n_rows))
+        found = _modelled(of, of.model, lambda base, within: Terms(base))
         return replace(found, notes=("the interval leaves out the boosted model's own error; aipw's has it",))
 
     def terms(base: np.ndarray, within: bool) -> Terms:
         return Terms(base + of.influence(within_support=within))
 
-    return _checked(of, _modelled(of, of.model, terms, np.ones(of.log.n_rows)))
+    return _checked(of, _modelled(of, of.model, terms))
 
 
 def _checked(of: RowQuantities, parts: EstimatorTerms) -> EstimatorTerms:
     """A value that rests on the reward model alone: its interval reaches as far as the doubly robust one's."""
     if of.log.propensities is not None:
-        return replace(parts, check=dr(of))
+        return replace(parts, checked=True)
     note = "dm's interval holds only if rewards are linear in the features; without propensities that is not checked"
     return replace(parts, notes=(*parts.notes, note))
 
@@ -86,19 +65,20 @@ def mlips(of: RowQuantities) -> EstimatorTerms:
 
     Fitted propensities do not define a support. Where it is unknown, so is the missing mass.
     """
-    weights = of.fitted_weights
-    parts = EstimatorTerms(Terms(weights * of.log.rewards), None, None, None, weights, imputed=False)
+    weights, (_, error) = of.fitted_weights, value_or_raise(of.shared.propensity_fit)
     if of.log.support.known:
-        parts = _weighted(of, weights)
-    return replace(parts, fit=of.fit_error)
+        return replace(_weighted(of, weights), fit=error)
+    terms = {"plain": Terms(weights * of.log.rewards)}
+    return EstimatorTerms(terms, {"weights": weights}, imputed=False, fit=error)
 
 
 def _weighted(of: RowQuantities, weights: np.ndarray) -> EstimatorTerms:
-    terms = weights * of.log.rewards
-    missing, low, high, notes = _missing(of, weights)
-    plain, deficit = Terms(terms), 1 - missing - weights
-    lower, upper = (plain if worth is missing else Terms(terms + worth) for worth in (low, high))
-    return EstimatorTerms(plain, lower, upper, missing, weights, notes, deficit=deficit, imputed=False)
+    earned = weights * of.log.rewards
+    missing, *bounds, notes = _missing(of, weights)
+    plain = Terms(earned)
+    low, high = (plain if worth is missing else Terms(earned + worth) for worth in bounds)
+    rows = {"missing": missing, "deficit": 1 - missing - weights, "weights": weights}
+    return EstimatorTerms({"plain": plain, "low": low, "high": high}, rows, notes, imputed=False)
 
 
 def _missing(
@@ -121,34 +101,25 @@ def clipped(of: RowQuantities) -> EstimatorTerms:
     weights, (low_end, high_end) = of.weights, of.reward_range
     most, away = of.clip_threshold, of.clipped_away
     kept = np.minimum(weights, most)
-    terms = kept * of.log.rewards
+    earned = kept * of.log.rewards
     reach = most * (max(0.0, high_end) - min(0.0, low_end))
     span = reach if np.isfinite(reach) else None
     wide = None if span is None else span + max(abs(low_end), abs(high_end))
-    missing, _, _, notes = _missing(of, of.weights)
+    missing, _, _, notes = _missing(of, weights)
+    rows = {"missing": missing, "weights": kept, "unclipped": weights}
     if away is None:
-        lack = missing + of.weights - kept
+        lack = missing + weights - kept
         low, high = lack * low_end, lack * high_end
         note = "what clipping takes away is estimated from the weights: μ is known of logged actions only"
         notes += (note,)
     else:
         lack, (low, high) = away.mass, away.bounds
+        rows["deficit"] = 1 - lack - kept
     cut = lack - missing
-    lower, upper = (Terms(terms + worth, span=wide) for worth in (low, high))
-    ends = Terms(terms + cut * low_end, span=wide), Terms(terms + cut * high_end, span=wide)
-    return EstimatorTerms(
-        Terms(terms, span=span),
-        lower,
-        upper,
-        missing,
-        kept,
-        notes,
-        clipped=cut,
-        unclipped=of.weights,
-        deficit=None if away is None else 1 - lack - kept,
-        imputed=False,
-        ends=ends,
-    )
+    rows |= {"clipped": cut, "unclipped deficit": 1 - missing - weights}
+    worths = {"low": low, "high": high, "least": cut * low_end, "most": cut * high_end}
+    terms = {name: Terms(earned + worth, span=wide) for name, worth in worths.items()}
+    return EstimatorTerms({"plain": Terms(earned, span=span), **terms}, rows, notes, imputed=False)
 
 
 def cab(of: RowQuantities) -> EstimatorTerms:
@@ -157,25 +128,30 @@ def cab(of: RowQuantities) -> EstimatorTerms:
     if away is None:
         raise LogError("cab needs μ of every action, not only of the logged ones (columns p_<action>)")
     kept, missing = np.minimum(of.weights, of.clip_threshold), _missing(of, of.weights)[0]
-    terms = kept * of.log.rewards
-    plain, low, high = (Terms(terms + worth) for worth in (of.model.predicted_value(away), *away.bounds))
-    cut, short = away.mass - missing, 1 - away.mass - kept
-    return _checked(
-        of, EstimatorTerms(plain, low, high, missing, kept, clipped=cut, deficit=short, model=True)
-    )
+    earned, (low, high) = kept * of.log.rewards, away.bounds
+    worths = {"plain": of.model.predicted_value(away), "low": low, "high": high}
+    rows = {
+        "missing": missing,
+        "clipped": away.mass - missing,
+        "deficit": 1 - away.mass - kept,
+        "weights": kept,
+    }
+    terms = {name: Terms(earned + worth) for name, worth in worths.items()}
+    return _checked(of, EstimatorTerms(terms, rows, model=True))
 
 
 def snips(of: RowQuantities) -> EstimatorTerms:
     """Self-normalised IPS: Σwr/Σw; bounds (1 − ū)·SNIPS + ū·[r_min, r_max]."""
     zero, numerator = np.zeros(of.log.n_rows), of.weights * of.log.rewards
     missing, _, _, notes = _missing(of, of.weights)
-    share = float(np.clip(of.global_mean("missing"), 0, 1))
-    worth = [of.global_mean("low"), of.global_mean("high")]
+    share = float(np.clip(of.shared.means["missing"], 0, 1))
+    worth = [of.shared.means["low"], of.shared.means["high"]]
     if not of.log.support.known:  # an estimate of the mass, which may be below 0 by chance
         worth = [share * end for end in of.reward_range]
-    lower, upper = (Terms(zero + each, numerator, of.weights, 1 - share) for each in worth)
-    plain, deficit = Terms(zero, numerator, of.weights), 1 - missing - of.weights
-    return EstimatorTerms(plain, lower, upper, missing, of.weights, notes, deficit=deficit)
+    low, high = (Terms(zero + each, numerator, of.weights, 1 - share) for each in worth)
+    terms = {"plain": Terms(zero, numerator, of.weights), "low": low, "high": high}
+    rows = {"missing": missing, "deficit": 1 - missing - of.weights, "weights": of.weights}
+    return EstimatorTerms(terms, rows, notes)
 
 
 def dr(of: RowQuantities) -> EstimatorTerms:
@@ -190,11 +166,7 @@ def aipw(of: RowQuantities) -> EstimatorTerms:
 
 def _doubly_robust(of: RowQuantities, model: RewardPredictions) -> EstimatorTerms:
     correction = of.weights * (of.log.rewards - model.direct[1])
-    return _with_deficit(of, _modelled(of, model, lambda base, within: Terms(base + correction), of.weights))
-
-
-def _with_deficit(of: RowQuantities, parts: EstimatorTerms) -> EstimatorTerms:
-    return parts if parts.missing is None else replace(parts, deficit=1 - parts.missing - of.weights)
+    return _modelled(of, model, lambda base, within: Terms(base + correction), of.weights)
 
 
 def sndr(of: RowQuantities) -> EstimatorTerms:
@@ -202,30 +174,32 @@ def sndr(of: RowQuantities) -> EstimatorTerms:
     numerator, outside = of.weights * (of.log.rewards - of.model.direct[1]), of.unsupported
 
     def terms(base: np.ndarray, within: bool) -> Terms:
-        factor = 1 - of.global_mean("missing") if within and outside is not None else 1.0
+        factor = 1 - of.shared.means["missing"] if within and outside is not None else 1.0
         return Terms(base, numerator, of.weights, factor)
 
-    return _with_deficit(of, _modelled(of, of.model, terms, of.weights))
+    return _modelled(of, of.model, terms, of.weights)
 
 
 def _modelled(
     of: RowQuantities,
     model: RewardPredictions,
     terms: Callable[[np.ndarray, bool], Terms],
-    weights: np.ndarray,
+    weights: np.ndarray | None = None,
 ) -> EstimatorTerms:
     """What the model predicts of all actions, and of those within the support, each made into terms.
 
-    The bounds add to the latter the least and the most that the policy may earn outside.
+    The bounds add to the latter the least and the most that the policy may earn outside. Without weights all are 1.
     """
-    plain, outside = terms(model.direct[0], False), of.unsupported
-    if outside is None or model.inside is None:
-        return EstimatorTerms(plain, None, None, None, weights, model=True)
-    inside = terms(model.inside, True)
-    low, high = (
-        inside if outside.empty else replace(inside, base=inside.base + worth) for worth in outside.bounds
-    )
-    return EstimatorTerms(plain, low, high, outside.mass, weights, model=True)
+    found, outside = {"plain": terms(model.direct[0], False)}, of.unsupported
+    rows = {"weights": np.ones(of.log.n_rows) if weights is None else weights}
+    if outside is not None and model.inside is not None:
+        inside = terms(model.inside, True)
+        for name, worth in zip(("low", "high"), outside.bounds, strict=True):
+            found[name] = inside if outside.empty else replace(inside, base=inside.base + worth)
+        rows["missing"] = outside.mass
+        if weights is not None:
+            rows["deficit"] = 1 - outside.mass - weights
+    return EstimatorTerms(found, rows, model=True)
 
 
 ESTIMATORS: dict[str, Callable[[RowQuantities], EstimatorTerms]] = {

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
@@ -17,7 +17,6 @@ from sparing.evaluation.intervals import (
     INTERVALS,
     MIN_ROWS,
     EffectiveSample,
-    Limits,
     widened,
 )
 from sparing.evaluation.passes import PASSES, EstimatorSummary, EvaluationData
@@ -139,19 +138,24 @@ def evaluate(
     steps = ProgressCounter(progress, PASSES + len(chosen) + (folds if "mlips" in chosen else 0))
     rewards = None if given.rows is rows else reward_summary(rows)
     data = EvaluationData(given.rows, policy, settings, rewards, reward_range, steps)
-    limits = data.limits(confidence)
-    drafts, unusable = _drafts(data, given, limits, flag_mass, steps, strict=methods is not None)
-    seen, known = data.reward_range, data.range_known
-    found, bounds = limits.limits(), seen if known else (-np.inf, np.inf)
+    estimates, unusable = [], {}
+    for name in chosen:
+        try:
+            estimates.append(_estimate(name, data, given, confidence, flag_mass))
+        except SparingError as error:
+            if methods is not None and not isinstance(error, MissingExtraError):
+                raise
+            unusable[name] = str(error)
+        steps.step()
     steps.finish()
     return Evaluation(
-        tuple(each.limited(found, seen, bounds) for each in drafts),
+        tuple(estimates),
         unusable,
         given.rows.n_rows,
         data.header.support.kind,
-        seen,
+        data.reward_range,
         reward_range is not None,
-        reward_range is None and known,
+        reward_range is None and data.range_known,
         data.logged_mean,
         log.n_rows,
         given.held_out,
@@ -211,131 +215,62 @@ def _held_out(rows: Rows, known: TrainingFingerprint) -> tuple[Rows | None, str]
     return (BlocksInMemory(held) if rows.in_memory and not held.in_memory else held), ""
 
 
-@dataclass(frozen=True)
-class EstimateDraft:
-    """An estimate that only lacks its limits, and the indices of those.
-
-    plain: of its value's own ends (one index twice, mostly). bounds: of the support-aware ends. check: of an
-    estimate that its interval must contain too, with that one's value and sample.
-    """
-
-    estimate: Estimate
-    sample: EffectiveSample
-    plain: tuple[int, int]
-    bounds: tuple[int, int] | None
-    check: tuple[int, float, EffectiveSample] | None
-
-    def limited(
-        self,
-        found: Sequence[tuple[float, float]],
-        reward_range: tuple[float, float],
-        known: tuple[float, float],
-    ) -> Estimate:
-        """The estimate with its limits: each interval holds the one inside it, and the value.
-
-        Nothing lies outside the `known` range of mean rewards, which is infinite where none is known.
-        """
-        value, level = self.estimate.value, self.estimate.confidence
-
-        def ends(low: float, high: float, value: float, sample: EffectiveSample) -> tuple[float, float]:
-            if self.estimate.interval == "bernstein":  # holds for every n as it is
-                return low, high
-            return widened(low, high, value, sample=sample, reward_range=reward_range, confidence=level)
-
-        low, high = ends(found[self.plain[0]][0], found[self.plain[1]][1], value, self.sample)
-        if self.check is not None:
-            place, other, sample = self.check
-            least, most = ends(*found[place], other, sample)
-            low, high = min(low, least), max(high, most)
-        low, high = min(low, value), max(high, value)
-        outer: tuple[float | None, float | None] = (None, None)
-        if self.bounds is not None:
-            least, most = ends(found[self.bounds[0]][0], found[self.bounds[1]][1], value, self.sample)
-            outer = clamp(min(least, low), known), clamp(max(most, high), known)
-        return replace(
-            self.estimate,
-            value=clamp(value, known),
-            low=clamp(low, known),
-            high=clamp(high, known),
-            support_low=outer[0],
-            support_high=outer[1],
-        )
-
-
-def clamp(value: float, known: tuple[float, float]) -> float:
-    return min(max(value, known[0]), known[1])
-
-
-def _drafts(
-    data: EvaluationData,
-    given: EvaluationRows,
-    limits: Limits,
-    flag_mass: float,
-    steps: ProgressCounter,
-    *,
-    strict: bool,
-) -> tuple[list[EstimateDraft], dict[str, str]]:
-    """The estimates of the methods that can be used, and why others cannot; `strict` raises instead."""
-    drafts, unusable = [], {}
-    for name in data.settings.methods:
-        try:
-            drafts.append(_draft(name, data.summary(name), data, given, limits, flag_mass))
-        except SparingError as error:
-            if strict and not isinstance(error, MissingExtraError):
-                raise
-            unusable[name] = str(error)
-        steps.step()
-    return drafts, unusable
-
-
-def _draft(
-    name: str,
-    found: EstimatorSummary,
-    data: EvaluationData,
-    given: EvaluationRows,
-    limits: Limits,
-    flag_mass: float,
-) -> EstimateDraft:
-    if not np.isfinite(found.plain.value):
+def _estimate(
+    name: str, data: EvaluationData, given: EvaluationRows, confidence: float, flag_mass: float
+) -> Estimate:
+    """A method's estimate: each interval holds the one inside it, and the value; nothing lies outside a known range."""
+    found, interval, known = data.summary(name), data.settings.interval, data.header.support.known
+    value, missing = found.terms["plain"].value, found.means.get("missing")
+    if not np.isfinite(value):
         raise SettingError("the policy never agrees with a logged action, so no row has a weight")
-    sample = _sample(found, data, limits.confidence)
-    mass = None if found.missing is None else float(np.clip(found.missing, 0, 1))
-    samples = [sample]
-    if found.check is not None:
-        samples.append(_sample(found.check, data, limits.confidence))
-    refusal = next((each.refusal for each in samples if each.refusal), "")
-    if limits.interval == "bernstein":  # holds for every n as it is
-        refusal = ""
-    estimate = Estimate(
+    sample = _sample(found, data, confidence)
+    samples, check = [sample], data.summary("dr") if found.parts.checked else None
+    limits, sure = data.limits(found, confidence), interval == "bernstein"  # which holds for every n as it is
+
+    def widen(low: float, high: float, value: float, sample: EffectiveSample) -> tuple[float, float]:
+        if sure:
+            return low, high
+        return widened(low, high, value, sample=sample, reward_range=data.reward_range, confidence=confidence)
+
+    def clamp(end: float) -> float:
+        return min(max(end, data.reward_range[0]), data.reward_range[1]) if data.range_known else end
+
+    own = limits.get("least", limits["plain"])[0], limits.get("most", limits["plain"])[1]
+    low, high = widen(*own, value, sample)
+    if check is not None:
+        samples.append(_sample(check, data, confidence))
+        other = data.limits(check, confidence)["plain"]
+        least, most = widen(*other, check.terms["plain"].value, samples[1])
+        low, high = min(low, least), max(high, most)
+    low, high = min(low, value), max(high, value)
+    outer: tuple[float | None, float | None] = (None, None)
+    if "low" in limits:
+        # Where the support is unknown a mean weight above 1 is no negative mass: nothing is missing.
+        nothing = not known and missing is not None and missing <= 0
+        least, most = widen(*(own if nothing else (limits["low"][0], limits["high"][1])), value, sample)
+        outer = clamp(min(least, low)), clamp(max(most, high))
+    mass = None if missing is None else float(np.clip(missing, 0, 1))
+    refusal = "" if sure else next((each.refusal for each in samples if each.refusal), "")
+    fewest = min(each.effective for each in samples)
+    return Estimate(
         method=name,
-        value=found.plain.value,
-        low=np.nan,
-        high=np.nan,
-        support_low=None,
-        support_high=None,
+        value=clamp(value),
+        low=clamp(low),
+        high=clamp(high),
+        support_low=outer[0],
+        support_high=outer[1],
         unsupported_mass=mass,
-        clipped_mass=max(0.0, found.clipped or 0.0),
+        clipped_mass=max(0.0, found.means.get("clipped", 0.0)),
         effective_sample_size=sample.effective,
-        interval=limits.interval,
-        confidence=limits.confidence,
+        interval=interval,
+        confidence=confidence,
         flagged=mass is None or mass + data.unlogged_mass > flag_mass,
-        few_rows=sample.effective < FEW_ROWS or min(each.effective for each in samples) < MIN_ROWS,
+        few_rows=sample.effective < FEW_ROWS or fewest < MIN_ROWS,
         refused=bool(refusal),
-        unknown=bool(refusal) and not min(each.effective for each in samples),
+        unknown=bool(refusal) and not fewest,
         in_sample=given.in_sample,
         notes=(*given.notes, *found.parts.notes, *_notes(found, data, sample, refusal)),
     )
-    own, ends = limits.add(found.plain), found.ends
-    plain = (own, own) if ends is None else (limits.add(ends[0]), limits.add(ends[1]))
-    bounds = None
-    if found.missing is not None and not data.header.support.known and found.missing <= 0:
-        bounds = plain  # a mean weight above 1 is no negative mass: nothing is missing
-    elif found.low is not None and found.high is not None:
-        bounds = limits.add(found.low), limits.add(found.high)
-    check = None
-    if found.check is not None:
-        check = limits.add(found.check.plain), found.check.plain.value, samples[-1]
-    return EstimateDraft(estimate, sample, plain, bounds, check)
 
 
 def _sample(found: EstimatorSummary, data: EvaluationData, confidence: float) -> EffectiveSample:
@@ -343,9 +278,10 @@ def _sample(found: EstimatorSummary, data: EvaluationData, confidence: float) ->
 
     There are none behind a policy that plays only actions without rows, even if a model predicts their rewards.
     """
-    effective = found.effective if data.unlogged_mass < FULL_MASS else 0.0
+    effective = found.effective["weights"] if data.unlogged_mass < FULL_MASS else 0.0
     expected = EXPECTED_OF_FEW if effective < FEW_ROWS and not found.parts.model else EXPECTED
-    unseen = 0.0 if found.deficit is None else found.deficit.beyond_chance(expected)
+    deficit = found.deficits.get("deficit")
+    unseen = 0.0 if deficit is None else deficit.beyond_chance(expected)
     error, lift = found.parts.fit
     error *= float(stdtrit(data.n_folds - 1, (1 + confidence) / 2))
     assumed = 0.0 if data.range_known or found.parts.model else _assumed(found, unseen)
@@ -358,19 +294,18 @@ def _assumed(found: EstimatorSummary, unseen: float) -> float:
     The range counts for what was not seen and for what clipping takes away. The rewards seen are the policy's too
     where its weights before clipping are of enough effective rows and add up to what they ought to.
     """
-    if found.clipped is None or found.unclipped is None:
+    if "unclipped" not in found.effective:
         return max(unseen, 0.0)
-    counted = max(0.0, found.clipped) + abs(unseen)
-    effective, deficit = found.unclipped
-    if effective < MIN_ROWS:
+    counted = max(0.0, found.means["clipped"]) + abs(unseen)
+    if found.effective["unclipped"] < MIN_ROWS:
         return counted
-    return min(counted, max(deficit.beyond_chance(), 0.0))
+    return min(counted, max(found.deficits["unclipped deficit"].beyond_chance(), 0.0))
 
 
 def _notes(
     found: EstimatorSummary, data: EvaluationData, sample: EffectiveSample, refusal: str
 ) -> Iterator[str]:
-    if found.low is None:
+    if "low" not in found.terms:
         yield "the support is unknown: what this leaves out cannot be bounded"
     if data.header.support.kind == "estimated":
         yield "support and propensities are estimated"

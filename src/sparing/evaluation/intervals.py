@@ -1,13 +1,14 @@
 """Confidence intervals of statistics of rows: in closed form or by resampling; widened by what the sample did not contain."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from sparing.errors import SettingError
 from sparing.hashing import row_keys
+from sparing.log.passes import add_fields
 
 INTERVALS = ("normal", "bootstrap", "block-bootstrap", "bernstein")
 
@@ -52,34 +53,68 @@ class Terms:
 
     @property
     def value(self) -> float:
-        return float(self.base.mean() + self.factor * self.ratio)
-
-    @property
-    def ratio(self) -> float:
-        if self.numerator is None or self.denominator is None:
-            return 0.0
-        total = self.denominator.sum()
-        return float(self.numerator.sum() / total) if total > 0 else float("nan")
+        return TermSums.of(self).value
 
     def linearised(self) -> np.ndarray:
         """Rows whose mean is the statistic and whose deviation is that of the statistic, to first order (n,)."""
-        if self.numerator is None or self.denominator is None:
-            return self.base
-        ratio = self.ratio
-        slope = (self.numerator - ratio * self.denominator) / self.denominator.mean()
-        return self.base + self.factor * (ratio + slope)
+        return TermSums.of(self).linearised(self)
 
     @property
     def variance(self) -> float:
         return float(self.linearised().var(ddof=1))
 
 
+def _total(values: np.ndarray) -> float:
+    return float(values.sum())
+
+
+@dataclass(frozen=True)
+class TermSums:
+    """The sums of a statistic's n rows; those of a ratio are None where it has none."""
+
+    n: int
+    base: float
+    numerator: float | None
+    denominator: float | None
+    factor: float
+    span: float | None
+
+    @classmethod
+    def of(cls, terms: Terms, total: Callable[[np.ndarray], float] = _total) -> "TermSums":
+        above, below = (
+            None if values is None else total(values) for values in (terms.numerator, terms.denominator)
+        )
+        return cls(terms.n, total(terms.base), above, below, terms.factor, terms.span)
+
+    def __add__(self, other: "TermSums") -> "TermSums":
+        return replace(add_fields(self, other), factor=self.factor, span=self.span)
+
+    @property
+    def ratio(self) -> float:
+        if self.numerator is None or self.denominator is None:
+            return 0.0
+        below = self.denominator / self.n
+        return self.numerator / self.n / below if below > 0 else float("nan")
+
+    @property
+    def value(self) -> float:
+        return self.base / self.n + self.factor * self.ratio
+
+    def linearised(self, terms: Terms) -> np.ndarray:
+        """Some of the rows, so that their deviation from the value is that of the statistic, to first order, (n,)."""
+        if terms.numerator is None or terms.denominator is None or self.denominator is None:
+            return terms.base
+        ratio = self.ratio
+        slope = (terms.numerator - ratio * terms.denominator) / (self.denominator / self.n)
+        return terms.base + terms.factor * (ratio + slope)
+
+
 @dataclass(frozen=True)
 class TermSummary:
-    """The sums of a statistic's rows: all that its limits need.
+    """All that a statistic's limits need.
 
-    `freedom` are the degrees of freedom that the rows leave to their variance. `columns` are the indices of base, numerator
-    and denominator among the resampled sums; None where a term has none.
+    `freedom` are the degrees of freedom that the rows leave to their variance; `column` is the index of its base among the
+    resampled sums, before those of numerator and denominator.
     """
 
     n: int
@@ -88,7 +123,7 @@ class TermSummary:
     freedom: float
     factor: float = 1.0
     span: float | None = None
-    columns: tuple[int, int | None, int | None] = (0, None, None)
+    column: int = 0
 
 
 def closed_form(terms: Terms | TermSummary, interval: str, confidence: float) -> tuple[float, float]:
@@ -109,80 +144,57 @@ def closed_form(terms: Terms | TermSummary, interval: str, confidence: float) ->
     return terms.value - half, terms.value + half
 
 
-def student_factor(freedom: float, confidence: float) -> float:
-    """How many times farther out Student's limits are than the normal's."""
-    tail = (1 + confidence) / 2
-    return float(stdtrit(freedom, tail) / ndtri(tail))
+def limits(
+    statistics: Sequence[TermSummary], interval: str, confidence: float, sums: np.ndarray | None
+) -> list[tuple[float, float]]:
+    """Two-sided limits of statistics of the same rows, by one of `INTERVALS`; `sums` (C, RESAMPLES) are those of resamples.
 
-
-def scale_limits(low: float, high: float, value: float, factor: float) -> tuple[float, float]:
-    """Limits at so many times their distance from the value, which they contain."""
-    return value - factor * max(value - low, 0.0), value + factor * max(high - value, 0.0)
-
-
-class Limits:
-    """Two-sided limits of statistics of the same n rows, by one of `INTERVALS`.
-
-    All but Bernstein's are scaled as Student's are, by the freedom that the rows leave. `sums` (C + 1, RESAMPLES) are those of
-    every column in each resample and, last, of the rows taken; or those of the blocks of the block bootstrap, (C + 1, BLOCKS).
+    All but Bernstein's are scaled as Student's are, by the freedom that the rows leave.
     """
-
-    def __init__(self, interval: str, confidence: float, sums: np.ndarray, seed: int = 0) -> None:
-        self.interval, self.confidence = interval, confidence
-        self._sums, self._seed = sums, seed
-        self._added: list[TermSummary] = []
-
-    def add(self, terms: TermSummary) -> int:
-        """Take a statistic; returns the index of its limits."""
-        if self.interval == "bernstein":
-            closed_form(terms, self.interval, self.confidence)  # refuses terms that are not bounded
-        self._added.append(terms)
-        return len(self._added) - 1
-
-    def limits(self) -> list[tuple[float, float]]:
-        tail = (1 - self.confidence) / 2
-        if not self._added or "bootstrap" not in self.interval or self._added[0].n < 2:
-            ends = [closed_form(terms, self.interval, self.confidence) for terms in self._added]
-        else:
-            low, high = np.quantile(self.replicates(), [tail, 1 - tail], axis=1)
-            ends = list(zip(low.tolist(), high.tolist(), strict=True))
-        if self.interval == "bernstein" or not ends or self._added[0].n < 2:
-            return ends
-        return [
-            scale_limits(*each, terms.value, student_factor(terms.freedom, self.confidence))
-            for each, terms in zip(ends, self._added, strict=True)
-        ]
-
-    def replicates(self) -> np.ndarray:
-        """The statistics in each resample, (statistics, RESAMPLES). A ratio is formed anew in each: its denominator varies too."""
-        sums = self._sums
-        if self.interval == "block-bootstrap":
-            columns, places = distinct_columns(list(sums))
-            sums = _resampled(np.array(columns), np.random.default_rng([self._seed, 21]))[places]
-        taken = np.maximum(sums[-1], 1)
-        values = np.empty((len(self._added), RESAMPLES))
-        for place, terms in enumerate(self._added):
-            base, above, below = terms.columns
-            values[place] = sums[base] / taken
-            if above is not None and below is not None:
-                ratio = np.divide(sums[above], sums[below], where=sums[below] > 0, out=np.zeros(RESAMPLES))
-                values[place] += terms.factor * ratio
-        return values
+    tail = (1 - confidence) / 2
+    if sums is None or statistics[0].n < 2:
+        ends = [closed_form(terms, interval, confidence) for terms in statistics]
+    else:
+        low, high = np.quantile(replicates(statistics, sums), [tail, 1 - tail], axis=1)
+        ends = list(zip(low.tolist(), high.tolist(), strict=True))
+    if interval == "bernstein" or statistics[0].n < 2:
+        return ends
+    scaled = []
+    for (low, high), terms in zip(ends, statistics, strict=True):
+        value, level = terms.value, (1 + confidence) / 2
+        factor = float(stdtrit(terms.freedom, level) / ndtri(level))  # Student's limits are farther out
+        scaled.append((value - factor * max(value - low, 0.0), value + factor * max(high - value, 0.0)))
+    return scaled
 
 
-def resample_sums(columns: Sequence[np.ndarray], interval: str, seed: int, first_row: int) -> np.ndarray:
-    """Of a block's columns (n,): their sums in each resample and the rows taken, (C + 1, RESAMPLES); or those of each
-    block of the block bootstrap, (C + 1, BLOCKS). Draws follow from the seed and the rows' numbers alone.
+def replicates(statistics: Sequence[TermSummary], sums: np.ndarray) -> np.ndarray:
+    """The statistics in each resample, (statistics, RESAMPLES). A ratio is formed anew in each: its denominator varies too."""
+    values = np.empty((len(statistics), RESAMPLES))
+    for place, terms in enumerate(statistics):
+        base, above, below = sums[terms.column : terms.column + 3]
+        ratio = np.divide(above, below, where=below > 0, out=np.zeros(RESAMPLES))
+        values[place] = base / np.maximum(sums[-1], 1) + terms.factor * ratio
+    return values
+
+
+def resample_sums(terms: Sequence[Terms], interval: str, seed: int, first_row: int) -> np.ndarray:
+    """Of a block's statistics: the sums of base, numerator and denominator in each resample and, last, of the rows taken,
+    (3·statistics + 1, RESAMPLES); or those of each block of the block bootstrap, (…, BLOCKS), for `resample_blocks`.
+
+    Draws follow from the seed and the rows' numbers alone.
     """
-    kept, places = distinct_columns([*columns, np.ones(len(columns[0]))])
+    n = terms[0].n
+    none = np.zeros(n)
+    columns = [values for each in terms for values in (each.base, each.numerator, each.denominator)]
+    kept, places = distinct_columns([*(none if values is None else values for values in columns), np.ones(n)])
     varying = [place for place, values in enumerate(kept) if values.min() < values.max()]
     if interval == "bootstrap":
         found = _poisson(
-            np.array([kept[place] for place in varying]).reshape(len(varying), len(columns[0])),
+            np.array([kept[place] for place in varying]).reshape(len(varying), n),
             np.random.default_rng([seed, 22, first_row]),
         )
     else:
-        numbers = row_keys(np.arange(first_row, first_row + len(columns[0])))
+        numbers = row_keys(np.arange(first_row, first_row + n))
         block_of_row = row_keys(numbers ^ row_keys(np.array([seed]))) % np.uint64(BLOCKS)
         block_of_row = block_of_row.astype(np.int64)
         counts = np.bincount(block_of_row, minlength=BLOCKS)
@@ -202,12 +214,14 @@ def _poisson(columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return sums.transpose(1, 0, 2).reshape(len(columns) + 1, -1)[:, :RESAMPLES]
 
 
-def _resampled(columns: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Sums (C, RESAMPLES) over blocks drawn with replacement, of columns (C, BLOCKS)."""
-    drawn = rng.integers(BLOCKS, size=(RESAMPLES, BLOCKS)) + BLOCKS * np.arange(RESAMPLES)[:, None]
+def resample_blocks(sums: np.ndarray, seed: int) -> np.ndarray:
+    """Sums (C, RESAMPLES) over blocks drawn with replacement, of the sums of blocks (C, BLOCKS)."""
+    columns, places = distinct_columns(list(sums))
+    drawn = np.random.default_rng([seed, 21]).integers(BLOCKS, size=(RESAMPLES, BLOCKS))
+    drawn += BLOCKS * np.arange(RESAMPLES)[:, None]
     counts = np.bincount(drawn.ravel(), minlength=RESAMPLES * BLOCKS).reshape(RESAMPLES, BLOCKS)
     # Not a matrix product: BLAS may round differently with another number of threads.
-    return np.einsum("bn,cn->cb", counts.astype(np.float64), columns)
+    return np.einsum("bn,cn->cb", counts.astype(np.float64), np.array(columns))[places]
 
 
 def distinct_columns(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[int]]:
@@ -227,21 +241,12 @@ def distinct_columns(columns: Sequence[np.ndarray]) -> tuple[list[np.ndarray], l
 
 @dataclass(frozen=True)
 class EffectiveSample:
-    """The rows behind an estimate, as its weights leave them.
+    """The rows behind an estimate, as its weights leave them: `effective` is (Σw)²/Σw².
 
-    Attributes
-    ----------
-    effective : float
-        (Σw)²/Σw².
-    unseen : float
-        The mass of the policy that the weights lack beyond chance; below 0 where they have too much.
-    imputed : bool
-        Whether that mass counts with what the rest earns (SNIPS) or with a model (DR), not with 0 (IPS).
-    fit_error, fit_lift : float
-        Half a width and a bias that fitted propensities bring.
-    assumed : float
-        The share of the policy that counts with a range of mean rewards which is only that of the rewards seen, though these
-        are hardly the policy's, and no model stands in.
+    unseen: the policy's mass that the weights lack beyond chance; below 0 where they have too much. imputed: that mass
+    counts with what the rest earns (SNIPS) or with a model (DR), not with 0 (IPS). fit_error, fit_lift: half a width and a
+    bias that fitted propensities bring. assumed: the policy's share that counts with a range of mean rewards which is only
+    that of the rewards seen, though these are hardly the policy's, and no model stands in.
     """
 
     effective: float

@@ -4,7 +4,7 @@ The first pass computes totals, the second sums the estimators' terms, the third
 keeps a number for each row, except a sample; quantities of a log in memory are kept between passes where they fit.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -15,10 +15,12 @@ from sparing.engines import ProgressCounter
 from sparing.errors import SettingError, SparingError
 from sparing.evaluation.estimators import ESTIMATORS, EstimatorTerms
 from sparing.evaluation.intervals import (
-    Limits,
     Terms,
     TermSummary,
+    TermSums,
     WeightDeficit,
+    limits,
+    resample_blocks,
     resample_sums,
 )
 from sparing.evaluation.rows import (
@@ -26,6 +28,7 @@ from sparing.evaluation.rows import (
     BlockQuantities,
     EvaluationSettings,
     GlobalQuantities,
+    RowQuantities,
     T,
     value_or_raise,
 )
@@ -36,7 +39,7 @@ from sparing.log.rows import InMemoryRows, RewardSummary, Rows
 from sparing.log.sketches import PowerSums, QuantileSketch, RowSample, SampleState
 from sparing.log.support import Support
 from sparing.model.boosting import Boosted, boost
-from sparing.model.confidence import ConfidenceEllipsoids
+from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
 from sparing.model.crossfitting import Folds, FoldSums, PropensityFit, fit_propensities, leave_one_fold_out
 from sparing.model.linearity import linear_notes
 from sparing.model.statistics import Statistics, Sums, ridge_regression, times_inverse
@@ -82,34 +85,27 @@ def _result_or_error(compute: Callable[[], T]) -> T | SparingError:
 
 @dataclass(frozen=True, eq=False)
 class PolicyTotals:
-    """Sums over all rows.
+    """Sums over all rows; `counts` (K,) are of each action's, `target` lists π(a_i|x_i) block by block, if asked for.
 
-    Attributes
-    ----------
-    counts : ndarray of shape (K,)
-        Rows of each action.
-    unlogged : ndarray of shape (K,)
-        Σ π(a|x_i) over rows that support a, or of all where that is unknown; only of actions that are not in the block.
-    missing : float
-        Σ of the mass outside the support, or of 1 − w_i where that is unknown.
-    propensities : QuantileSketch
-        The logged propensities.
-    feature_sums : tuple of ndarray of shape (K, d)
-        Σ_i π(a|x_i)·x_i of all pairs, and of supported pairs where the support is known.
+    unlogged (K,): Σ π(a|x_i) over rows that support a, or of all where that is unknown; only of actions that are not in the
+    block. missing: Σ of the mass outside the support, or of 1 − w_i where that is unknown. feature_sums (K, d) each:
+    Σ_i π(a|x_i)·x_i of all pairs, and of supported pairs where the support is known.
     """
 
     rows: int
+    rewards: RewardSummary
     counts: np.ndarray
     unlogged: np.ndarray
     missing: float
     propensities: QuantileSketch
     feature_sums: tuple[np.ndarray, ...]
+    target: list[np.ndarray]
 
     @classmethod
-    def of(cls, block: Log, first_row: int, *, blocks: BlockQuantities) -> "PolicyTotals":
+    def of(cls, with_target: bool, of: RowQuantities) -> "PolicyTotals":
         """Those of a block, as far as the methods need them. Probabilities that are none are refused here."""
-        of, methods = blocks.of(block, first_row), set(blocks.shared.settings.methods)
-        _ = of.target  # a policy that is no policy is refused, whatever the methods
+        block, settings, methods = of.log, of.settings, set(of.settings.methods)
+        target = of.target  # a policy that is no policy is refused, whatever the methods
         absent = np.flatnonzero(block.counts == 0)
         unlogged, missing, support = np.zeros(block.n_actions), 0.0, block.support
         for rows, chances in of.blocks() if len(absent) else ():
@@ -120,19 +116,25 @@ class PolicyTotals:
         if methods & {"snips", "sndr"} and (support.known or block.propensities is not None):
             missing = float((1 - of.weights).sum() if of.unsupported is None else of.unsupported.mass.sum())
         feature_sums: tuple[np.ndarray, ...] = ()
-        if "dm" in methods and blocks.shared.settings.reward_model == "linear":
+        if "dm" in methods and settings.reward_model == "linear":
             feature_sums = (of.policy_feature_sums(within_support=False),)
             if support.known:
                 every = of.supports_all
                 feature_sums += (feature_sums[0] if every else of.policy_feature_sums(within_support=True),)
-        clips = methods & {"clipped", "cab"} and blocks.shared.settings.clip == "percentile-ratio"
-        propensities = (
-            QuantileSketch()
-            if block.propensities is None or not clips
-            else QuantileSketch.of(block.propensities)
+        propensities = QuantileSketch()
+        clips = methods & {"clipped", "cab"} and settings.clip == "percentile-ratio"
+        if clips and block.propensities is not None:
+            propensities = QuantileSketch.of(block.propensities)
+        return cls(
+            block.n_rows,
+            RewardSummary.of(block),
+            block.counts,
+            unlogged,
+            missing,
+            propensities,
+            feature_sums,
+            [target] if with_target else [],
         )
-        blocks.release(of)
-        return cls(block.n_rows, block.counts, unlogged, missing, propensities, feature_sums)
 
     __add__ = add_fields
 
@@ -152,7 +154,6 @@ class FirstPass:
     rows: Rows
     blocks: BlockQuantities
     totals: PolicyTotals
-    rewards: RewardSummary
     folds: Folds | SparingError | None
     sums: Statistics | None = None
     fold_sums: tuple[Statistics, ...] | None = None
@@ -165,34 +166,31 @@ class FirstPass:
         """Read all rows once; twice where folds of contexts are needed, which are found first."""
         settings = blocks.shared.settings
         methods, boosted = set(settings.methods), settings.reward_model == "boosted"
-        folds, size = None, _sample_size(rows)
+        folds, wanted = None, dict[str, Statistic[Log, Any]]()
         if methods & {"aipw", "mlips"} or (boosted and methods & set(MODELLED)):
             folds = _result_or_error(lambda: Folds.of(rows, settings.folds, settings.seed))
-        wanted: dict[str, Statistic[Log, Any]] = {
-            "totals": SumOf(partial(PolicyTotals.of, blocks=blocks)),
-            "rewards": SumOf(RewardSummary.of),
-        }
         if methods & set(MODELLED) or settings.band == "model":
             wanted["sums"] = Sums(rows)
         if "aipw" in methods and isinstance(folds, Folds) and not boosted:
             wanted["fold_sums"] = FoldSums(rows, folds)
-        sampled = methods & {*MODELLED, "aipw", "mlips"}
-        if sampled and not (isinstance(rows, InMemoryRows) and rows.n_rows <= size):
-            extra = partial(_target, blocks) if "mlips" in methods else None
+        size = min(SAMPLE_ROWS, max(1, SAMPLE_CELLS // max(rows.n_actions, rows.n_features)))
+        whole = isinstance(rows, InMemoryRows) and rows.n_rows <= size
+        sampled, fitted = methods & {*MODELLED, "aipw", "mlips"}, "mlips" in methods
+        if sampled and not whole:
+            extra = partial(blocks.compute, _target) if fitted else None
             kind, header = (RowSample, rows.header) if extra else (_BareSample, _bare(rows.header))
             wanted["sample"] = kind(header, rows.n_rows, size, settings.seed, extra)
-        elif "mlips" in methods:
-            wanted["target"] = SumOf(partial(_target_parts, blocks))
+        wanted["totals"] = SumOf(partial(blocks.compute, partial(PolicyTotals.of, whole and fitted)))
         states: tuple[Any, ...] = rows.fold(Combined(*wanted.values()))
         found: dict[str, Any] = dict(zip(wanted, states, strict=True))
-        sample, target = found.pop("sample", None), found.pop("target", None)
+        sample = found.pop("sample", None)
         first = cls(rows, blocks, folds=folds, **found)
         if sample is not None:
             first.sample, first.keys = sample.log(), sample.keys[sample.kept]
             first.target = None if sample.extra is None else sample.extra[sample.kept]
         elif sampled and isinstance(rows, InMemoryRows):
             first.sample, first.keys = rows.log, row_keys(np.arange(rows.n_rows), settings.seed)
-            first.target = None if target is None else np.concatenate(target)
+            first.target = np.concatenate(first.totals.target) if fitted else None
         if first.sums is None and first.fold_sums is not None:
             first.sums = sum(first.fold_sums[1:], first.fold_sums[0])
         return first
@@ -209,49 +207,42 @@ class FirstPass:
         self, reward_range: tuple[float, float], progress: Callable[[int, int], None]
     ) -> GlobalQuantities:
         """The quantities of all rows that every block needs; `progress` is called after each fold of fitted propensities."""
-        settings, totals = self.blocks.shared.settings, self.totals
+        settings, totals, sums = self.blocks.shared.settings, self.totals, self.sums
         methods, boosted = set(settings.methods), settings.reward_model == "boosted"
-        missing = totals.missing / totals.rows
+        missing, theta = totals.missing / totals.rows, None
+        means = {"missing": missing, "low": missing * reward_range[0], "high": missing * reward_range[1]}
+        influence_vectors: dict[bool, np.ndarray] = {}
+        if sums is not None and not boosted:
+            theta = ridge_regression(sums, settings.ridge)
+            for within, feature_sums in enumerate(totals.feature_sums):
+                vectors = times_inverse(sums, settings.ridge, feature_sums)
+                influence_vectors[bool(within)] = vectors
+                # Σ x_i·e_i over an action's rows is λ·θ̂_a: the mean needs no rows.
+                name = "influence inside" if within else "influence"
+                means[name] = float((settings.ridge * vectors * theta).sum()) / totals.rows
+
+        def needed(condition: object, compute: Callable[[], T]) -> T | SparingError | None:
+            return _result_or_error(compute) if condition else None
+
         shared = GlobalQuantities(
             reward_range,
             settings,
             clip_threshold=self._clip_threshold() if methods & {"clipped", "cab"} else None,
+            theta=theta,
             folds=self.folds,
-            means={"missing": missing, "low": missing * reward_range[0], "high": missing * reward_range[1]},
+            fold_theta=needed("aipw" in methods and not boosted, self._fold_theta),
+            boosted=needed(boosted and methods & {*MODELLED, "aipw"}, self._boosted),
+            influence_vectors=influence_vectors,
+            ellipsoids=needed(settings.band == "model", self._ellipsoids),
+            propensity_fit=needed("mlips" in methods, lambda: self._propensities(progress)),
+            means=means,
         )
-        if self.sums is not None and not boosted:
-            shared = self._with_model(shared)
-        if "aipw" in methods and not boosted:
-            shared = replace(shared, fold_theta=_result_or_error(self._fold_theta))
-        if boosted and methods & {*MODELLED, "aipw"}:
-            shared = replace(shared, boosted=_result_or_error(self._boosted))
-        if settings.band == "model":
-            shared = replace(shared, ellipsoids=_result_or_error(self._ellipsoids))
-        if "mlips" in methods:
-            shared = replace(shared, propensity_fit=_result_or_error(lambda: self._propensities(progress)))
-        return self._with_model_bounds(shared)
-
-    def _with_model(self, shared: GlobalQuantities) -> GlobalQuantities:
-        """The linear reward model, and how far each row moves it."""
-        assert self.sums is not None
-        ridge, names = shared.settings.ridge, {False: "influence", True: "influence inside"}
-        theta, totals = ridge_regression(self.sums, ridge), self.totals
-        for within, feature_sums in zip(names, totals.feature_sums, strict=False):
-            vectors = times_inverse(self.sums, ridge, feature_sums)
-            shared.influence_vectors[within] = vectors
-            # Σ x_i·e_i over an action's rows is λ·θ̂_a: the mean needs no rows.
-            shared.means[names[within]] = float((ridge * vectors * theta).sum()) / totals.rows
-        return replace(shared, theta=theta)
-
-    def _with_model_bounds(self, shared: GlobalQuantities) -> GlobalQuantities:
-        """With band="model", one more pass bounds what the unsupported mass may earn, which the ratio of SNIPS needs at once."""
-        known = isinstance(shared.ellipsoids, ConfidenceEllipsoids) and self.rows.header.support.known
-        if known and "snips" in shared.settings.methods:
+        banded = isinstance(shared.ellipsoids, ConfidenceEllipsoids) and self.rows.header.support.known
+        if banded and "snips" in methods:
+            # One more pass bounds what the unsupported mass may earn, which the ratio of SNIPS needs at once.
             self.blocks.shared = shared
-            low, high = (
-                self.rows.fold(SumOf(partial(_unsupported_value_bounds, self.blocks))) / self.totals.rows
-            )
-            shared.means.update(low=float(low), high=float(high))
+            bounds = self.rows.fold(SumOf(partial(self.blocks.compute, _unsupported_value_bounds)))
+            means["low"], means["high"] = (bounds / totals.rows).tolist()
         return shared
 
     def _clip_threshold(self) -> float | None:
@@ -268,7 +259,11 @@ class FirstPass:
 
     def _ellipsoids(self) -> ConfidenceEllipsoids:
         assert self.sums is not None
-        return self.blocks.shared.settings.ellipsoids(self.sums)
+        of = self.blocks.shared.settings
+        assumptions = Assumptions.resolve(
+            self.sums, ridge=of.ridge, noise=of.noise, theta_bound=of.theta_bound, delta=of.delta
+        )
+        return ConfidenceEllipsoids(self.sums, assumptions)
 
     def _fold_theta(self) -> np.ndarray:
         value_or_raise(self.folds)
@@ -306,30 +301,14 @@ def _bare(block: Log) -> Log:
     return replace(block, support=Support.unknown(block.n_rows, block.n_actions), propensities=None)
 
 
-def _sample_size(rows: Rows) -> int:
-    return min(SAMPLE_ROWS, max(1, SAMPLE_CELLS // max(rows.n_actions, rows.n_features)))
+def _target(of: RowQuantities) -> np.ndarray:
+    return of.target
 
 
-def _target(blocks: BlockQuantities, block: Log, first_row: int) -> np.ndarray:
-    of = blocks.of(block, first_row)
-    found = of.target
-    blocks.release(of)
-    return found
-
-
-def _target_parts(blocks: BlockQuantities, block: Log, first_row: int) -> list[np.ndarray]:
-    return [_target(blocks, block, first_row)]
-
-
-def _unsupported_value_bounds(blocks: BlockQuantities, block: Log, first_row: int) -> np.ndarray:
+def _unsupported_value_bounds(of: RowQuantities) -> np.ndarray:
     """Σ of the least and of the most that the policy may earn outside the support by the linear model's band, (2,)."""
-    of = blocks.of(block, first_row)
-    outside = of.unsupported
-    assert outside is not None
-    low, high = outside.bounds
-    found = np.array([low.sum(), high.sum()])
-    blocks.release(of)
-    return found
+    assert of.unsupported is not None
+    return np.array([end.sum() for end in of.unsupported.bounds])
 
 
 def _propensities_within(low: np.ndarray, high: np.ndarray, block: Log, first_row: int) -> QuantileSketch:
@@ -337,287 +316,141 @@ def _propensities_within(low: np.ndarray, high: np.ndarray, block: Log, first_ro
     return QuantileSketch.within(block.propensities, low, high)
 
 
-def named_terms(parts: EstimatorTerms) -> Iterator[tuple[str, Terms]]:
-    yield "plain", parts.plain
-    if parts.low is not None and parts.high is not None:
-        yield from (("low", parts.low), ("high", parts.high))
-    if parts.ends is not None:
-        yield from zip(("least", "most"), parts.ends, strict=True)
-    if parts.check is not None:
-        yield from ((f"check {name}", terms) for name, terms in named_terms(parts.check))
-
-
-def term_columns(terms: Terms) -> Iterator[tuple[str, np.ndarray]]:
-    """The rows of a statistic by name, (n,) each."""
-    yield "base", terms.base
-    if terms.numerator is not None and terms.denominator is not None:
-        yield from (("numerator", terms.numerator), ("denominator", terms.denominator))
-
-
 WEIGHTS = ("weights", "unclipped")
 """Rows of an estimator whose effective sample size is needed."""
 
 
-def named_rows(parts: EstimatorTerms) -> Iterator[tuple[str, np.ndarray]]:
-    """An estimator's masses and weights by name, (n,) each."""
-    for name in ("missing", "clipped", "deficit", *WEIGHTS):
-        rows = getattr(parts, name)
-        if rows is not None:
-            yield name, rows
-    if parts.unclipped is not None and parts.missing is not None:
-        yield "unclipped deficit", 1 - parts.missing - parts.unclipped
-    if parts.check is not None:
-        yield from ((f"check {name}", rows) for name, rows in named_rows(parts.check))
-
-
-def without_rows(value: Any) -> Any:
-    """An estimator's terms with empty arrays in the place of its rows."""
-    if isinstance(value, np.ndarray):
-        return np.empty(0)
-    if isinstance(value, tuple):
-        return tuple(map(without_rows, value))
-    if isinstance(value, Terms | EstimatorTerms):
-        return replace(value, **{name: without_rows(each) for name, each in vars(value).items()})
-    return value
-
-
 @dataclass(frozen=True, eq=False)
 class EstimatorSums:
-    """An estimator without its rows, and by name the sums of its columns and the powers of its weights."""
+    """The sums of an estimator's statistics, of its masses and deficits, and the powers of its weights; `parts` has no rows."""
 
     parts: EstimatorTerms
-    rows: int
+    terms: dict[str, TermSums]
     totals: dict[str, float]
     weights: dict[str, PowerSums]
 
     @classmethod
     def of(cls, parts: EstimatorTerms) -> "EstimatorSums":
         summed: dict[int, float] = {}  # many statistics have rows in common
-        totals: dict[str, float] = {}
-        weights: dict[str, PowerSums] = {}
-        own = list(named_rows(parts))
-        columns = [
-            (f"{name} {column}", rows)
-            for name, terms in named_terms(parts)
-            for column, rows in term_columns(terms)
-        ]
-        for name, rows in (*own, *columns):
-            if name.removeprefix("check ") in WEIGHTS:
-                weights[name] = PowerSums.of(rows)
-                continue
+
+        def total(rows: np.ndarray) -> float:
             if id(rows) not in summed:
                 summed[id(rows)] = float(rows.sum())
-            totals[name] = summed[id(rows)]
-        return cls(without_rows(parts), parts.plain.n, totals, weights)
+            return summed[id(rows)]
+
+        return cls(
+            replace(parts, terms={}, rows={}),
+            {name: TermSums.of(terms, total) for name, terms in parts.terms.items()},
+            {name: total(rows) for name, rows in parts.rows.items() if name not in WEIGHTS},
+            {name: PowerSums.of(rows) for name, rows in parts.rows.items() if name in WEIGHTS},
+        )
 
     def __add__(self, other: "EstimatorSums") -> "EstimatorSums":
         return EstimatorSums(
             self.parts,
-            self.rows + other.rows,
+            {name: terms + other.terms[name] for name, terms in self.terms.items()},
             {name: total + other.totals[name] for name, total in self.totals.items()},
             {name: powers + other.weights[name] for name, powers in self.weights.items()},
         )
 
-    def mean(self, name: str) -> float:
-        return self.totals[name] / self.rows
+    @property
+    def n(self) -> int:
+        return self.terms["plain"].n
 
-    @cached_property
-    def centres(self) -> "dict[str, TermCentre]":
-        return {name: TermCentre.of(name, terms, self) for name, terms in named_terms(self.parts)}
-
-
-@dataclass(frozen=True)
-class TermCentre:
-    """What a statistic's rows are on average: its value, the ratio in it and the mean of its denominator."""
-
-    value: float
-    ratio: float
-    denominator: float
-
-    @classmethod
-    def of(cls, name: str, terms: Terms, sums: EstimatorSums) -> "TermCentre":
-        base, ratio, below = sums.mean(f"{name} base"), 0.0, 0.0
-        if terms.numerator is not None:
-            below = sums.mean(f"{name} denominator")
-            ratio = sums.mean(f"{name} numerator") / below if below > 0 else float("nan")
-        return cls(base + terms.factor * ratio, ratio, below)
-
-    def deviations(self, terms: Terms) -> np.ndarray:
-        """How far each row is from the value, to first order, (n,)."""
-        if terms.numerator is None or terms.denominator is None:
-            return terms.base - self.value
-        slope = (terms.numerator - self.ratio * terms.denominator) / self.denominator
-        return terms.base + terms.factor * (self.ratio + slope) - self.value
+    @property
+    def means(self) -> dict[str, float]:
+        return {name: total / self.n for name, total in self.totals.items()}
 
 
-MethodSums = dict[str, "EstimatorSums | SparingError"]
-"""By method; the first error, where it cannot be used."""
+@dataclass(frozen=True, eq=False)
+class MethodSums:
+    """By method, its sums; or its first error, where it cannot be used."""
 
+    sums: dict[str, EstimatorSums]
+    errors: dict[str, SparingError]
 
-def estimator_terms(
-    blocks: BlockQuantities, methods: Sequence[str], block: Log, first_row: int
-) -> Iterator[tuple[str, EstimatorTerms | SparingError]]:
-    """The terms of each method on a block, or why it cannot be used."""
-    of = blocks.of(block, first_row)
-    for method in methods:
-        terms: EstimatorTerms | SparingError | None = of.terms.get(method)
-        if terms is None:
-            terms = _result_or_error(partial(ESTIMATORS[method], of))
-        if blocks.keep_terms and isinstance(terms, EstimatorTerms):
-            of.terms[method] = terms
-        yield method, terms
-    blocks.release(of)
-
-
-class SumTerms(Statistic[Log, MethodSums]):
-    """The second pass: sum every estimator's rows."""
-
-    def __init__(self, blocks: BlockQuantities, methods: Sequence[str]) -> None:
-        self.blocks, self.methods = blocks, tuple(methods)
-
-    def zero(self) -> MethodSums:
-        return {}
-
-    def update(self, state: MethodSums, block: Log, first_row: int) -> MethodSums:
-        usable = [method for method in self.methods if not isinstance(state.get(method), SparingError)]
-        found = MethodSums()
-        for method, terms in estimator_terms(self.blocks, usable, block, first_row):
-            found[method] = terms if isinstance(terms, SparingError) else EstimatorSums.of(terms)
-        return self.merge(state, found)
-
-    def merge(self, one: MethodSums, other: MethodSums) -> MethodSums:
-        both = dict(one)
-        for method, sums in other.items():
-            known = both.get(method)
-            if isinstance(known, EstimatorSums) and isinstance(sums, EstimatorSums):
-                both[method] = known + sums
-            elif not isinstance(known, SparingError):
-                both[method] = sums
-        return both
+    def __add__(self, other: "MethodSums") -> "MethodSums":
+        errors = other.errors | self.errors
+        usable = [method for method in self.sums if method not in errors]
+        return MethodSums({method: self.sums[method] + other.sums[method] for method in usable}, errors)
 
 
 @dataclass(frozen=True, eq=False)
 class DeviationSums:
-    """Powers of deviations, by method and name; and the resampled sums of every column, see `resample_sums`."""
+    """Powers of deviations, by method and name; and the resampled sums of every statistic, see `resample_sums`."""
 
     powers: dict[tuple[str, str], PowerSums]
-    sums: np.ndarray
+    resampled: np.ndarray | None
+
+    __add__ = add_fields
 
 
-class SumDeviations(Statistic[Log, DeviationSums]):
-    """The third pass: sum how far every estimator's rows are from their means, and resample them for a bootstrap."""
+def estimator_terms(
+    blocks: BlockQuantities, methods: Iterable[str], block: Log, first_row: int
+) -> Iterator[tuple[str, EstimatorTerms | SparingError]]:
+    """The terms of each method on a block, or why it cannot be used."""
+    with blocks.rows(block, first_row) as of:
+        for method in methods:
+            terms: EstimatorTerms | SparingError | None = of.terms.get(method)
+            if terms is None:
+                terms = _result_or_error(partial(ESTIMATORS[method], of))
+            if blocks.keep_terms and isinstance(terms, EstimatorTerms):
+                of.terms[method] = terms
+            yield method, terms
 
-    def __init__(self, blocks: BlockQuantities, sums: dict[str, EstimatorSums]) -> None:
-        self.blocks, self.sums, self.interval = blocks, sums, blocks.shared.settings.interval
 
-    def zero(self) -> DeviationSums:
-        return DeviationSums({}, np.empty((0, 0)))
+def _sum_terms(blocks: BlockQuantities, methods: tuple[str, ...], block: Log, first_row: int) -> MethodSums:
+    """The second pass: every estimator's sums."""
+    found = MethodSums({}, {})
+    for method, terms in estimator_terms(blocks, methods, block, first_row):
+        if isinstance(terms, SparingError):
+            found.errors[method] = terms
+        else:
+            found.sums[method] = EstimatorSums.of(terms)
+    return found
 
-    def update(self, state: DeviationSums, block: Log, first_row: int) -> DeviationSums:
-        powers: dict[tuple[str, str], PowerSums] = {}
-        columns: list[np.ndarray] = []
-        for method, parts in estimator_terms(self.blocks, list(self.sums), block, first_row):
-            parts, sums = value_or_raise(parts), self.sums[method]
-            found: dict[tuple[int, int, int, float], PowerSums] = {}  # many statistics have rows in common
-            for name, terms in named_terms(parts):
-                rows = id(terms.base), id(terms.numerator), id(terms.denominator), terms.factor
-                if rows not in found:
-                    found[rows] = PowerSums.of(sums.centres[name].deviations(terms))
-                powers[method, name] = found[rows]
-                if "bootstrap" in self.interval:
-                    columns += [values for _, values in term_columns(terms)]
-            for name, values in named_rows(parts):
-                if name.endswith("deficit"):
-                    powers[method, name] = PowerSums.of(values - sums.mean(name))
-        if not columns:
-            return self.merge(state, DeviationSums(powers, np.empty((0, 0))))
-        resampled = resample_sums(columns, self.interval, self.blocks.shared.settings.seed, first_row)
-        return self.merge(state, DeviationSums(powers, resampled))
 
-    def merge(self, one: DeviationSums, other: DeviationSums) -> DeviationSums:
-        if not one.powers or not other.powers:
-            return other if not one.powers else one
-        powers = {name: known + other.powers[name] for name, known in one.powers.items()}
-        return DeviationSums(powers, one.sums + other.sums)
+def _sum_deviations(
+    blocks: BlockQuantities, sums: dict[str, EstimatorSums], block: Log, first_row: int
+) -> DeviationSums:
+    """The third pass: how far every estimator's rows are from their means; and resamples of them for a bootstrap."""
+    powers: dict[tuple[str, str], PowerSums] = {}
+    settings, every = blocks.shared.settings, list[Terms]()
+    for method, terms_or_error in estimator_terms(blocks, sums, block, first_row):
+        parts, centre = value_or_raise(terms_or_error), sums[method]
+        found: dict[tuple[int, int, int, float], PowerSums] = {}  # many statistics have rows in common
+        for name, terms in parts.terms.items():
+            rows = id(terms.base), id(terms.numerator), id(terms.denominator), terms.factor
+            if rows not in found:
+                of = centre.terms[name]
+                found[rows] = PowerSums.of(of.linearised(terms) - of.value)
+            powers[method, name] = found[rows]
+        for name in parts.rows:
+            if name.endswith("deficit"):
+                powers[method, name] = PowerSums.of(parts.rows[name] - centre.means[name])
+        if "bootstrap" in settings.interval:
+            every += parts.terms.values()
+    resampled = resample_sums(every, settings.interval, settings.seed, first_row) if every else None
+    return DeviationSums(powers, resampled)
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatorSummary:
-    """An estimator over all rows: its statistics, the means of the masses, the effective sample size.
-
-    `unclipped` is the effective sample size of the weights before clipping, and their deficit; `parts` has no rows.
+    """An estimator over all rows, by the names in `EstimatorTerms`: its statistics, the means of masses and deficits, the
+    effective sample sizes of its weights, and its deficits' errors; `parts` has no rows.
     """
 
-    plain: TermSummary
-    low: TermSummary | None
-    high: TermSummary | None
-    ends: tuple[TermSummary, TermSummary] | None
-    missing: float | None
-    clipped: float | None
-    effective: float
-    unclipped: tuple[float, WeightDeficit] | None
-    deficit: WeightDeficit | None
-    check: "EstimatorSummary | None"
     parts: EstimatorTerms
-
-    @classmethod
-    def of(
-        cls,
-        sums: EstimatorSums,
-        deviations: dict[str, PowerSums],
-        columns: dict[str, tuple[int, int | None, int | None]],
-        parts: EstimatorTerms | None = None,
-        prefix: str = "",
-    ) -> "EstimatorSummary":
-        """By the sums of the terms, the powers of their deviations, and the indices of their resampled columns."""
-        parts = sums.parts if parts is None else parts
-        statistics = dict(named_terms(replace(parts, check=None)))
-
-        def summary(name: str) -> TermSummary:
-            terms, powers = statistics[name], deviations.get(prefix + name, PowerSums())
-            centre, places = sums.centres[prefix + name], columns.get(prefix + name, (0, None, None))
-            return TermSummary(
-                sums.rows, centre.value, powers.variance, powers.freedom, terms.factor, terms.span, places
-            )
-
-        def mean(name: str) -> float | None:
-            return sums.mean(prefix + name) if prefix + name in sums.totals else None
-
-        def deficit(name: str) -> WeightDeficit | None:
-            if (found := mean(name)) is None:
-                return None
-            powers = deviations.get(prefix + name, PowerSums())
-            if sums.rows < 2:
-                return WeightDeficit(0.0, 0.0)
-            return WeightDeficit(found, float(np.sqrt(powers.variance / sums.rows)))
-
-        bounded, unclipped = "low" in statistics, deficit("unclipped deficit")
-        return cls(
-            summary("plain"),
-            summary("low") if bounded else None,
-            summary("high") if bounded else None,
-            None if parts.ends is None else (summary("least"), summary("most")),
-            mean("missing"),
-            mean("clipped"),
-            sums.weights[f"{prefix}weights"].effective,
-            None if unclipped is None else (sums.weights[f"{prefix}unclipped"].effective, unclipped),
-            deficit("deficit"),
-            None
-            if parts.check is None
-            else cls.of(sums, deviations, columns, parts.check, f"{prefix}check "),
-            parts,
-        )
+    terms: dict[str, TermSummary]
+    means: dict[str, float]
+    effective: dict[str, float]
+    deficits: dict[str, WeightDeficit]
 
 
 class EvaluationData:
-    """The three passes over a log, and their results.
+    """The three passes over the rows that a policy is evaluated on, and their results.
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows that the policy is evaluated on.
-    rewards : RewardSummary or None
-        Of a larger set of rows that bounds the rewards; None to use `rows`.
+    `rewards` are of a larger set of rows that bounds the rewards; None to use `rows`.
     """
 
     def __init__(
@@ -640,24 +473,26 @@ class EvaluationData:
         self.header, self.settings = rows.header, settings
         self._first = first = FirstPass.of(rows, blocks)
         steps.step()
-        rewards = first.rewards if rewards is None else rewards
+        rewards = first.totals.rewards if rewards is None else rewards
         self.range_known = reward_range is not None or rewards.binary
         self.reward_range = reward_bounds(rewards, reward_range, settings.interval)
-        self.logged_mean = first.rewards.total / rows.n_rows
+        self.logged_mean = first.totals.rewards.total / rows.n_rows
         self.unlogged_mass = first.totals.unlogged_mass
         self.n_folds = first.folds.count if isinstance(first.folds, Folds) else settings.folds
         blocks.shared = first.global_quantities(self.reward_range, lambda done, total: steps.step())
-        self._sums = rows.fold(SumTerms(blocks, settings.methods))
+        methods, checked = settings.methods, {"cab"} if settings.reward_model == "boosted" else {"dm", "cab"}
+        if checked & set(methods) and "dr" not in methods and rows.header.propensities is not None:
+            methods += ("dr",)
+        self._sums: MethodSums = rows.fold(SumOf(partial(_sum_terms, blocks, methods)))
         steps.step()
-        finite = {
-            method: sums
-            for method, sums in self._sums.items()
-            if isinstance(sums, EstimatorSums) and np.isfinite(sums.centres["plain"].value)
-        }
-        third = SumDeviations(blocks, finite)
-        self._deviations = rows.fold(third) if finite else third.zero()
+        sums = self._sums.sums
+        finite = {method: sums[method] for method in sums if np.isfinite(sums[method].terms["plain"].value)}
+        self._deviations = DeviationSums({}, None)
+        if finite:
+            self._deviations = rows.fold(SumOf(partial(_sum_deviations, blocks, finite)))
         steps.step()
-        self._columns = _column_places(finite)
+        statistics = [(method, name) for method in finite for name in finite[method].terms]
+        self._columns = {statistic: 3 * place for place, statistic in enumerate(statistics)}
         blocks.close()
 
     @property
@@ -667,35 +502,47 @@ class EvaluationData:
     @property
     def boosted_rows(self) -> int | None:
         """Rows that the boosted reward model was trained on, where they are not all."""
-        sample = self._first.sample
-        if (
-            self.settings.reward_model != "boosted"
-            or sample is None
-            or sample.n_rows == self._first.rows.n_rows
-        ):
+        sample, boosted = self._first.sample, self.settings.reward_model == "boosted"
+        if not boosted or sample is None or sample.n_rows == self._first.rows.n_rows:
             return None
         return sample.n_rows
 
     def summary(self, method: str) -> EstimatorSummary:
         """A method's summary over all rows; raises why it cannot be used."""
-        sums = value_or_raise(self._sums[method])
-        deviations = {name: found for (of, name), found in self._deviations.powers.items() if of == method}
-        return EstimatorSummary.of(sums, deviations, self._columns.get(method, {}))
+        if method in self._sums.errors:
+            raise self._sums.errors[method]
+        sums, every = self._sums.sums[method], self._deviations.powers
+        powers = {name: every.get((method, name), PowerSums()) for name in (*sums.terms, *sums.totals)}
+        deficits = {
+            name: WeightDeficit(mean, float(np.sqrt(powers[name].variance / sums.n)))
+            if sums.n > 1
+            else WeightDeficit(0.0, 0.0)
+            for name, mean in sums.means.items()
+            if name.endswith("deficit")
+        }
+        terms = {
+            name: TermSummary(
+                sums.n,
+                each.value,
+                powers[name].variance,
+                powers[name].freedom,
+                each.factor,
+                each.span,
+                self._columns.get((method, name), 0),
+            )
+            for name, each in sums.terms.items()
+        }
+        effective = {name: weights.effective for name, weights in sums.weights.items()}
+        return EstimatorSummary(sums.parts, terms, sums.means, effective, deficits)
 
-    def limits(self, confidence: float) -> Limits:
-        return Limits(self.settings.interval, confidence, self._deviations.sums, self.settings.seed)
+    @cached_property
+    def _resampled(self) -> np.ndarray | None:
+        sums = self._deviations.resampled
+        if sums is None or self.settings.interval == "bootstrap":
+            return sums
+        return resample_blocks(sums, self.settings.seed)
 
-
-def _column_places(
-    finite: dict[str, EstimatorSums],
-) -> dict[str, dict[str, tuple[int, int | None, int | None]]]:
-    """The indices of every statistic's columns, in the order in which `SumDeviations` lists them."""
-    places: dict[str, dict[str, tuple[int, int | None, int | None]]] = {}
-    count = 0
-    for method, sums in finite.items():
-        places[method] = {}
-        for name, terms in named_terms(sums.parts):
-            many = len(list(term_columns(terms)))
-            places[method][name] = (count, count + 1, count + 2) if many > 1 else (count, None, None)
-            count += many
-    return places
+    def limits(self, found: EstimatorSummary, confidence: float) -> dict[str, tuple[float, float]]:
+        """The limits of each statistic of an estimator."""
+        ends = limits(list(found.terms.values()), self.settings.interval, confidence, self._resampled)
+        return dict(zip(found.terms, ends, strict=True))

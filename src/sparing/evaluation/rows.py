@@ -1,6 +1,7 @@
 """Row quantities: the numbers of each row of a block that the estimators are made of."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -10,9 +11,8 @@ import numpy as np
 from sparing.errors import LogError, SparingError
 from sparing.log import Log
 from sparing.model.boosting import Boosted
-from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
+from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.model.crossfitting import Folds, PropensityFit
-from sparing.model.statistics import Statistics
 from sparing.policies.policy import Policy, policy_blocks
 
 MAX_CACHED_CELLS = 2**25  # numbers that are kept rather than computed again: a quarter of a gigabyte
@@ -37,15 +37,6 @@ class EvaluationSettings:
     delta: float = 0.05
     reward_model: str = "linear"
 
-    def ellipsoids(self, sums: Statistics) -> ConfidenceEllipsoids:
-        assumptions = Assumptions.resolve(
-            sums, ridge=self.ridge, noise=self.noise, theta_bound=self.theta_bound, delta=self.delta
-        )
-        return ConfidenceEllipsoids(sums, assumptions)
-
-
-DEFAULT_SETTINGS = EvaluationSettings()
-
 
 @dataclass(frozen=True, eq=False)
 class GlobalQuantities:
@@ -54,22 +45,14 @@ class GlobalQuantities:
     A quantity that could not be computed is an error, which is raised when it is asked for: a method that cannot be used
     must not stop the others.
 
-    Attributes
-    ----------
-    clip_threshold : float
-        M, at which weights are clipped.
-    theta : ndarray of shape (K, d)
-        The reward model; `fold_theta` (F, K, d) are those fitted without a fold's rows, `boosted` the trees of each fold.
-    influence_vectors : dict of ndarray of shape (K, d)
-        V_a⁻¹ Σ_i π(a|x_i)·x_i, of all pairs (False) and of supported pairs (True).
-    propensity_fit : tuple
-        The fitted propensities' models, and the standard error and the lift that they bring to `mlips`.
-    means : dict of float
-        Means over all rows by name.
+    clip_threshold: M. theta (K, d): the reward model; fold_theta (F, K, d): those fitted without a fold's rows; boosted: the
+    trees of each fold. influence_vectors: V_a⁻¹ Σ_i π(a|x_i)·x_i, (K, d), of all pairs (False) and of supported pairs
+    (True). propensity_fit: the fitted propensities' models, and the standard error and the lift that they bring to `mlips`.
+    means: over all rows, by name.
     """
 
     reward_range: tuple[float, float]
-    settings: EvaluationSettings = DEFAULT_SETTINGS
+    settings: EvaluationSettings
     clip_threshold: float | SparingError | None = None
     theta: np.ndarray | None = None
     folds: Folds | SparingError | None = None
@@ -164,11 +147,6 @@ class RowQuantities:
         fit = value_or_raise(self.shared.propensity_fit)[0].of_rows(self.log, self.fold_of)
         return self.target / np.maximum(fit.logged, LEAST_PROPENSITY)
 
-    @property
-    def fit_error(self) -> tuple[float, float]:
-        """The standard error and the lift that fitted propensities bring to MLIPS."""
-        return value_or_raise(self.shared.propensity_fit)[1]
-
     @cached_property
     def model(self) -> "RewardPredictions":
         """The reward model fitted to all rows; a boosted one is always cross-fitted, since it memorises its rows."""
@@ -225,9 +203,6 @@ class RowQuantities:
 
         return PolicyPart.of(self, excess)
 
-    def global_mean(self, name: str) -> float:
-        return self.shared.means[name]
-
     def policy_feature_sums(self, *, within_support: bool) -> np.ndarray:
         """Σ_i π(a|x_i)·x_i, (K, d), over supported pairs only if `within_support`."""
         log = self.log
@@ -245,7 +220,7 @@ class RowQuantities:
         log, vectors = self.log, self.shared.influence_vectors[within_support]
         added = np.einsum("ij,ij->i", vectors[log.actions], log.contexts)
         added *= self._residuals
-        added -= self.global_mean("influence inside" if within_support else "influence")
+        added -= self.shared.means["influence inside" if within_support else "influence"]
         return added
 
     @cached_property
@@ -318,9 +293,9 @@ class RewardPredictions:
     def inside(self) -> np.ndarray | None:
         """Σ_a π(a|x_i)·r̂(x_i, a) over the supported actions; None where the support is unknown."""
         outside = self.of.unsupported
-        if outside is None or outside.empty:
-            return None if outside is None else self.direct[0]
-        return self.direct[0] - self.predicted_value(outside)
+        if outside is None:
+            return None
+        return self.direct[0] if outside.empty else self.direct[0] - self.predicted_value(outside)
 
     def predicted_value(self, part: PolicyPart) -> np.ndarray:
         """Σ_a part(a|x_i)·r̂(x_i, a)."""
@@ -339,19 +314,20 @@ class BlockQuantities:
         self.policy, self.shared, self.keep_terms = policy, shared, keep_terms
         self._kept: dict[int, RowQuantities] | None = {} if keep else None
 
-    def of(self, block: Log, first_row: int) -> RowQuantities:
+    @contextmanager
+    def rows(self, block: Log, first_row: int) -> Iterator[RowQuantities]:
+        """A block's quantities during a pass."""
+        made = RowQuantities(block, self.policy, self.shared, first_row)
+        if self._kept is not None:
+            made = self._kept.setdefault(first_row, made)
+            made.shared = self.shared
+        yield made
         if self._kept is None:
-            return RowQuantities(block, self.policy, self.shared, first_row)
-        if first_row not in self._kept:
-            self._kept[first_row] = RowQuantities(block, self.policy, self.shared, first_row)
-        found = self._kept[first_row]
-        found.shared = self.shared
-        return found
+            made.clear()
 
-    def release(self, of: RowQuantities) -> None:
-        """End a pass's use of a block."""
-        if self._kept is None:
-            of.clear()
+    def compute(self, quantity: Callable[[RowQuantities], T], block: Log, first_row: int) -> T:
+        with self.rows(block, first_row) as of:
+            return quantity(of)
 
     def close(self) -> None:
         for of in (self._kept or {}).values():

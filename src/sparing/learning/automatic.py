@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import InputError, LogError, MissingExtraError, SettingError
-from sparing.evaluation.intervals import Terms, closed_form
+from sparing.evaluation.intervals import Terms
 from sparing.learning.objectives import completed_rewards, minimise
 from sparing.learning.request import LearningRequest, TrainingData, prepare_training_data
 from sparing.learning.ridge import (
-    CONFIDENCE,
     Hyperparameters,
-    choose,
     choose_ridge,
-    fold_of_rows,
+    fit_best,
     format_setting,
     grid,
+    held_out_folds,
+    lower_limit,
     support_aware_terms,
 )
 from sparing.log import Log
@@ -128,8 +128,7 @@ def ipw_logistic(request: LearningRequest, *, l2: Any = None, baseline: Any = No
         theta = _imitate(part, setting["baseline"], setting["l2"])
         return GreedyPolicy(part.log.action_names, theta, request.priority, part.model, "ipw-logistic")
 
-    chosen, notes = choose(request, data, grid(l2=(l2, STRENGTHS), baseline=(baseline, levels)), fit)
-    return replace(fit(data, chosen), notes=data.notes + notes)
+    return fit_best(request, data, grid(l2=(l2, STRENGTHS), baseline=(baseline, levels)), fit)
 
 
 def _imitate(part: TrainingData, baseline: float, l2: float) -> np.ndarray:
@@ -219,7 +218,7 @@ def auto(request: LearningRequest, *, candidates: Sequence[str] = CANDIDATES) ->
         return replace(members[0], notes=(*notes, *members[0].notes))
     own = [f"{name}: {note}" for name, member in zip(votes, members, strict=True) for note in member.notes]
     names, weights = request.log.action_names, np.array(list(votes.values()))
-    return VotingPolicy(names, tuple(members), weights, request.priority, "auto", (*notes, *own))
+    return VotingPolicy(names, tuple(members), weights, request.priority, "auto", notes=(*notes, *own))
 
 
 def _fit_member(request: LearningRequest, trial: CandidateSet | None, name: str) -> Any:
@@ -240,7 +239,7 @@ def _votes(terms: dict[str, Terms]) -> dict[str, float]:
     If the log cannot separate candidates, their vote errs less than the one that happens to lead. If it can, or if
     all others together cannot outvote the best, the best is alone.
     """
-    limits = {name: _limit(each) for name, each in terms.items()}
+    limits = {name: lower_limit(each) for name, each in terms.items()}
     order = sorted(terms, key=lambda name: -limits[name])
     best, votes = terms[order[0]].linearised(), {}
     for name in order:
@@ -289,7 +288,7 @@ def _candidate_notes(
     trial: CandidateSet, terms: dict[str, Terms], votes: dict[str, float]
 ) -> tuple[str, ...]:
     """The limits, best first; the votes; and whether the best is shown to be better than the logging policy."""
-    limits = {name: _limit(each) for name, each in terms.items()}
+    limits = {name: lower_limit(each) for name, each in terms.items()}
     order = sorted(terms, key=lambda name: -limits[name])
     listed = ", ".join(f"{name} {limits[name]:.4g}" for name in order)
     log, logged = trial.log, float(trial.log.rewards.mean())
@@ -327,9 +326,11 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
         request.progress.step()
     if not tables:
         raise LogError("none of the candidates can be learnt from this log: " + "; ".join(notes))
-    fitted = _better(log, linear, boosted)
+    models = [linear] if boosted is None else [linear, boosted]
+    fitted = min(models, key=lambda each: float(((log.rewards - _logged(log, each)) ** 2).mean()))
     trusted = extrapolation_trusted(log, fitted)
-    if request.support is None and _support_varies(log):
+    mask = log.support.mask() if log.support.known else None
+    if request.support is None and mask is not None and (mask != mask[0]).any():
         allowed = _held_out_support(request)
         for name in [name for name in BY_REWARD_MODEL if name in tables]:
             tables[name + ON_SUPPORT] = _best_by_rewards(request, name, linear, boosted, allowed)
@@ -338,18 +339,12 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
     return CandidateSet(log, tables, fitted, model, trusted, tuple(notes))
 
 
-def _folds(request: LearningRequest, log: Log) -> list[np.ndarray]:
-    fold_of = fold_of_rows(request, log)
-    assert fold_of is not None
-    return [fold_of == fold for fold in np.unique(fold_of)]
-
-
 def _held_out_table(request: LearningRequest, log: Log, name: str) -> np.ndarray:
     """Probabilities (n, K) by a method's policies that have not seen the row's context."""
     from sparing.learning.learn import METHODS
 
     table = np.empty((log.n_rows, log.n_actions))
-    for held in _folds(request, log):
+    for held in held_out_folds(request, log):
         policy = METHODS[name](request.of_rows(log.take(~held)))
         table[held] = policy.probabilities(log.contexts[held])
     return table
@@ -370,11 +365,6 @@ def _best_by_rewards(
     return one_hot(best_actions(rewards, request.priority, allowed), log.n_actions)
 
 
-def _support_varies(log: Log) -> bool:
-    mask = log.support.mask() if log.support.known else None
-    return mask is not None and bool((mask != mask[0]).any())
-
-
 def _likely_support(log: Log) -> KnownSupport:
     return KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log)
 
@@ -383,24 +373,13 @@ def _held_out_support(request: LearningRequest) -> np.ndarray:
     """The actions that each context is likely to support, learned from other contexts, (n, K)."""
     log = request.log
     allowed = np.empty((log.n_rows, log.n_actions), dtype=bool)
-    for held in _folds(request, log):
+    for held in held_out_folds(request, log):
         allowed[held] = _likely_support(log.take(~held))(log.contexts[held])
     return allowed
 
 
-def _better(log: Log, linear: np.ndarray, boosted: np.ndarray | None) -> np.ndarray:
-    if boosted is None:
-        return linear
-    one, other = (((log.rewards - _logged(log, each)) ** 2).mean() for each in (linear, boosted))
-    return linear if one <= other else boosted
-
-
 def _logged(log: Log, table: np.ndarray) -> np.ndarray:
     return table[np.arange(log.n_rows), log.actions]
-
-
-def _limit(terms: Terms) -> float:
-    return closed_form(terms, "normal", CONFIDENCE)[0]
 
 
 def extrapolation_trusted(log: Log, fitted: np.ndarray) -> bool:

@@ -9,7 +9,8 @@ import difflib
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from sparing.learning import objectives
 from sparing.learning.automatic import auto, boosted, ipw_logistic, stacked
 from sparing.learning.objectives import Objective, completed_rewards, descend, maximise
 from sparing.learning.request import LearningRequest, TrainingData, prepare_training_data
-from sparing.learning.ridge import RIDGES, Hyperparameters, choose, choose_ridge, crossfitted_scores, grid
+from sparing.learning.ridge import RIDGES, Hyperparameters, choose_ridge, crossfitted_scores, fit_best, grid
 from sparing.log import Log
 from sparing.log.passes import Combined
 from sparing.log.rows import AnyLog, FilteredRows, Rows, as_rows
@@ -27,7 +28,7 @@ from sparing.model.confidence import Assumptions, ConfidenceEllipsoids, positive
 from sparing.model.crossfitting import reward_parameters
 from sparing.model.statistics import Statistics, Sums
 from sparing.policies.fingerprint import FingerprintStatistic, Split, SplitFilter, TrainingFingerprint
-from sparing.policies.pi_plus import pi_plus
+from sparing.policies.pi_plus import compiled_on_use, pi_plus
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
 from sparing.policies.support import KnownSupport, TablePolicy
 from sparing.validation import integer, number, one_of
@@ -42,8 +43,6 @@ WIDTHS = (1.0, 0.5, 3.0)
 """ε of OPR-DLM at the first step, in units of sqrt(η·mean ‖x‖²/deviation of the reward): only ε²/η times the cost,
 relative to scores that grow by ‖x‖², decides which path θ takes."""
 
-P = TypeVar("P", GreedyPolicy, SoftmaxPolicy)
-
 
 def greedy(request: LearningRequest, *, ridge: Any = None, score: str = "argmax") -> GreedyPolicy:
     """argmax_a x·θ̂_a, θ̂ by ridge regression on the log (the DM policy).
@@ -54,7 +53,15 @@ def greedy(request: LearningRequest, *, ridge: Any = None, score: str = "argmax"
     """
     one_of("score", score, ("argmax", "squared-error", "support-aware"))
     if score == "support-aware":
-        return _greedy_by_limit(request, ridge)
+        data = prepare_training_data(request, "greedy", "logged")
+        if request.log.propensities is None:
+            raise LogError("score='support-aware' needs propensities, and the log has none; use 'argmax'")
+
+        def fit(part: TrainingData, setting: Hyperparameters) -> GreedyPolicy:
+            theta = reward_parameters(Statistics.of(part.log), setting["ridge"])
+            return _greedy("greedy", request, part, theta)
+
+        return fit_best(request, data, grid(ridge=(ridge, RIDGES)), fit)
     request.check_rows("greedy")
     request.progress.total = 2
     rows = request.rows
@@ -66,17 +73,6 @@ def greedy(request: LearningRequest, *, ridge: Any = None, score: str = "argmax"
     theta = reward_parameters(sums, choice.ridge)
     policy = GreedyPolicy(rows.action_names, theta, request.priority, model, notes=notes + choice.notes)
     return replace(policy, trained_on=choice.extra)
-
-
-def _greedy_by_limit(request: LearningRequest, ridge: Any) -> GreedyPolicy:
-    data = prepare_training_data(request, "greedy", "logged")
-    if request.log.propensities is None:
-        raise LogError("score='support-aware' needs propensities, and the log has none; use 'argmax'")
-
-    def fit(part: TrainingData, setting: Hyperparameters) -> GreedyPolicy:
-        return _greedy("greedy", request, part, reward_parameters(Statistics.of(part.log), setting["ridge"]))
-
-    return _best(request, data, grid(ridge=(ridge, RIDGES)), fit)
 
 
 def pessimistic(request: LearningRequest, **assumptions: Any) -> PessimisticPolicy:
@@ -133,7 +129,7 @@ def pi_plus_policy(
         notes.append("support unknown: mass on a context's unlogged actions goes to those logged elsewhere")
     table = plus.table(_shares(by_features, data))
     fallback = GreedyPolicy(log.action_names, choice.theta, request.priority, elsewhere)
-    return TablePolicy(log.action_names, log.contexts[first], table, fallback, "pi-plus", tuple(notes))
+    return TablePolicy(log.action_names, log.contexts[first], table, fallback, "pi-plus", notes=tuple(notes))
 
 
 def _shares(log: Log, data: TrainingData) -> np.ndarray:
@@ -181,12 +177,12 @@ def opr_dlm(
         rng = np.random.default_rng([request.seed, 22])
         order = np.concatenate([rng.permutation(part.log.n_rows) for _ in range(epochs)])
         schedule = (setting["epsilon"], epsilon_decay, float(eta), eta_decay)
-        theta = descend(
+        theta = compiled_on_use(descend)(
             part.log.contexts, part.allowed, -rewards, order, request.priority, *map(float, schedule)
         )
         return _greedy("opr-dlm", request, part, theta)
 
-    return _best(request, data, settings, fit)
+    return fit_best(request, data, settings, fit)
 
 
 def opr(request: LearningRequest, *, k: Any = None, l2: Any = None) -> SoftmaxPolicy:
@@ -197,22 +193,36 @@ def opr(request: LearningRequest, *, k: Any = None, l2: Any = None) -> SoftmaxPo
     def fit(part: TrainingData, setting: Hyperparameters) -> SoftmaxPolicy:
         return _softmax("opr", part, objectives.restricted(part.log, setting["k"]), setting["l2"])
 
-    return _best(request, data, settings, fit)
+    return fit_best(request, data, settings, fit)
 
 
-def poem(request: LearningRequest, *, clip: Any = None, penalty: Any = None, l2: Any = None) -> SoftmaxPolicy:
-    """POEM: maximise mean(min(w, M)·r) − λ·sqrt(Var/n), M the clip and λ the penalty."""
-    return _poem("poem", objectives.poem, request, clip=clip, penalty=penalty, l2=l2)
-
-
-def norm_poem(
-    request: LearningRequest, *, clip: Any = None, penalty: Any = None, l2: Any = None
+def poem(
+    method: str,
+    family: Callable[..., Objective],
+    request: LearningRequest,
+    *,
+    clip: Any = None,
+    penalty: Any = None,
+    l2: Any = None,
 ) -> SoftmaxPolicy:
-    """Norm-POEM: as POEM, with the self-normalised mean Σ w r/Σ w and its deviation.
+    """POEM: maximise mean(min(w, M)·r) − λ·sqrt(Var/n), M the clip and λ the penalty.
 
-    Nothing in it keeps Σ w near n, so it may leave a deficient support: pass `support`.
+    Norm-POEM has the self-normalised mean Σ w r/Σ w and its deviation. Nothing in it keeps Σ w near n, so it may leave
+    a deficient support: pass `support`.
     """
-    return _poem("norm-poem", objectives.norm_poem, request, clip=clip, penalty=penalty, l2=l2)
+    data = prepare_training_data(request, method, "logged")
+    assert request.log.propensities is not None
+    largest = 1 / request.log.propensities
+    high = float(np.percentile(largest, 90))
+    # No weight exceeds 1/μ, so a clip at or above the largest changes nothing.
+    clips = (np.inf, high) if high < largest.max() else (np.inf,)
+    settings = grid(clip=(clip, clips), penalty=(penalty, PENALTIES), l2=(l2, _strengths(request)))
+
+    def fit(part: TrainingData, setting: Hyperparameters) -> SoftmaxPolicy:
+        goal = family(part.log, clip=setting["clip"], penalty=setting["penalty"])
+        return _softmax(method, part, goal, setting["l2"])
+
+    return fit_best(request, data, settings, fit)
 
 
 def extrapolation(request: LearningRequest, *, l2: Any = None, ridge: Any = None) -> SoftmaxPolicy:
@@ -230,7 +240,7 @@ def extrapolation(request: LearningRequest, *, l2: Any = None, ridge: Any = None
         goal = objectives.extrapolated(part.log, fitted, ~part.supported)
         return _softmax("extrapolation", part, goal, setting["l2"])
 
-    return _best(request, data, grid(l2=(l2, _strengths(request))), fit)
+    return fit_best(request, data, grid(l2=(l2, _strengths(request))), fit)
 
 
 def caipwl(request: LearningRequest, *, l2: Any = None, ridge: Any = None) -> GreedyPolicy:
@@ -245,31 +255,7 @@ def caipwl(request: LearningRequest, *, l2: Any = None, ridge: Any = None) -> Gr
         goal = objectives.scored(crossfitted_scores(request, part.log, ridge))
         return _greedy("caipwl", request, part, _softmax("caipwl", part, goal, setting["l2"]).theta)
 
-    return _best(request, data, grid(l2=(l2, _strengths(request))), fit)
-
-
-def _poem(
-    method: str,
-    family: Callable[..., Objective],
-    request: LearningRequest,
-    *,
-    clip: Any,
-    penalty: Any,
-    l2: Any,
-) -> SoftmaxPolicy:
-    data = prepare_training_data(request, method, "logged")
-    assert request.log.propensities is not None
-    largest = 1 / request.log.propensities
-    high = float(np.percentile(largest, 90))
-    # No weight exceeds 1/μ, so a clip at or above the largest changes nothing.
-    clips = (np.inf, high) if high < largest.max() else (np.inf,)
-    settings = grid(clip=(clip, clips), penalty=(penalty, PENALTIES), l2=(l2, _strengths(request)))
-
-    def fit(part: TrainingData, setting: Hyperparameters) -> SoftmaxPolicy:
-        goal = family(part.log, clip=setting["clip"], penalty=setting["penalty"])
-        return _softmax(method, part, goal, setting["l2"])
-
-    return _best(request, data, settings, fit)
+    return fit_best(request, data, grid(l2=(l2, _strengths(request))), fit)
 
 
 def _greedy(method: str, request: LearningRequest, part: TrainingData, theta: np.ndarray) -> GreedyPolicy:
@@ -280,17 +266,6 @@ def _softmax(method: str, part: TrainingData, objective: Objective, l2: float) -
     log = part.log
     theta = maximise(log.contexts, part.allowed, objective, l2=l2, n_actions=log.n_actions)
     return SoftmaxPolicy(log.action_names, theta, 1.0, part.model, method)
-
-
-def _best(
-    request: LearningRequest,
-    data: TrainingData,
-    settings: list[Hyperparameters],
-    fit: Callable[[TrainingData, Hyperparameters], P],
-) -> P:
-    """The policy fitted with the best setting; its notes name the setting."""
-    chosen, notes = choose(request, data, settings, fit)
-    return replace(fit(data, chosen), notes=data.notes + notes)
 
 
 def _strengths(request: LearningRequest) -> np.ndarray:
@@ -304,8 +279,8 @@ METHODS: dict[str, Callable[..., Policy]] = {
     "opr": opr,
     "opr-dlm": opr_dlm,
     "extrapolation": extrapolation,
-    "poem": poem,
-    "norm-poem": norm_poem,
+    "poem": partial(poem, "poem", objectives.poem),
+    "norm-poem": partial(poem, "norm-poem", objectives.norm_poem),
     "caipwl": caipwl,
     "ipw-logistic": ipw_logistic,
     "boosted": boosted,

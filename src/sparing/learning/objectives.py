@@ -9,8 +9,6 @@ a parallel BLAS. On a busy machine that costs ten times the function itself.
 
 from collections import deque
 from collections.abc import Callable
-from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -208,25 +206,7 @@ def _searched(
     return best
 
 
-def descend(*arguments: Any) -> np.ndarray:
-    """Direct loss minimisation over the rows in `order`; the mean of θ over all steps, (K, d).
-
-    The arguments are contexts (n, d), mask (n, K), costs (n, K), order, priority (K,), ε, its decay, η and its decay.
-    Step t: ŷ = argmax θ_a·x and y⁻ = argmax(θ_a·x − ε_t·cost_a) over the row's allowed actions, ties to the smaller
-    priority number; then θ_{y⁻} += (η_t/ε_t)·x and θ_ŷ −= (η_t/ε_t)·x, with ε_t = ε·t^−decay and η_t = η·t^−decay.
-    """
-    theta: np.ndarray = _compiled_descend()(*arguments)
-    return theta
-
-
-@cache
-def _compiled_descend() -> Callable[..., Any]:
-    from sparing.native.compile import compiled  # imports Numba, which only OPR-DLM needs
-
-    return compiled(_descend)
-
-
-def _descend(
+def descend(
     contexts: np.ndarray,
     mask: np.ndarray,
     costs: np.ndarray,
@@ -237,6 +217,12 @@ def _descend(
     eta: float,
     eta_decay: float,
 ) -> np.ndarray:
+    """Direct loss minimisation over the rows in `order`; the mean of θ over all steps, (K, d). To be compiled.
+
+    Step t: ŷ = argmax θ_a·x and y⁻ = argmax(θ_a·x − ε_t·cost_a) over the row's allowed actions (mask, (n, K)), ties to
+    the smaller priority number; then θ_{y⁻} += (η_t/ε_t)·x and θ_ŷ −= (η_t/ε_t)·x, with ε_t = ε·t^−decay and
+    η_t = η·t^−decay.
+    """
     n_actions, d = costs.shape[1], contexts.shape[1]
     theta = np.zeros((n_actions, d))
     early = np.zeros((n_actions, d))

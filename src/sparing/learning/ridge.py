@@ -1,10 +1,10 @@
 """Hyper-parameters chosen on held-out contexts: the ridge by squared error, others by the support-aware lower limit."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,9 +19,10 @@ from sparing.log.sketches import Moments
 from sparing.model.confidence import positive
 from sparing.model.crossfitting import ContextKeys, Folds, FoldSums, leave_one_fold_out, reward_parameters
 from sparing.model.statistics import Statistics, Sums
-from sparing.policies.policy import Policy
+from sparing.policies.policy import GreedyPolicy, Policy, SoftmaxPolicy
 
 Hyperparameters = dict[str, float]
+P = TypeVar("P", GreedyPolicy, SoftmaxPolicy)
 FitFunction = Callable[[TrainingData, Hyperparameters], Policy]
 
 CONFIDENCE = 0.95  # of the interval by whose lower end policies are compared
@@ -151,8 +152,7 @@ class CalibrationLine(NamedTuple):
         return cls(shift, scale, rr - r * r / rows - 2 * scale * joint + scale * scale * square)
 
     def errors(self, rewards: np.ndarray, predicted: np.ndarray) -> np.ndarray:
-        errors: np.ndarray = (rewards - self.shift - self.scale * predicted) ** 2
-        return errors
+        return (rewards - self.shift - self.scale * predicted) ** 2
 
 
 def _least_error(rows: Rows, models: FoldModels, total_reward: float, *, to_rank: bool) -> tuple[int, str]:
@@ -196,8 +196,8 @@ def crossfitted_scores(request: LearningRequest, log: Log, ridge: Any) -> np.nda
     return completed_rewards(log, choose_ridge(part, ridge, crossfitted=True).rewards(log))
 
 
-def support_aware_limit(table: np.ndarray, log: Log, lowest: float) -> float:
-    return closed_form(support_aware_terms(table, log, lowest), "normal", CONFIDENCE)[0]
+def lower_limit(terms: Terms) -> float:
+    return closed_form(terms, "normal", CONFIDENCE)[0]
 
 
 def support_aware_terms(table: np.ndarray, log: Log, lowest: float) -> Terms:
@@ -224,11 +224,11 @@ def choose(
     if len(settings) == 1:
         return settings[0], ()
     log = data.log
-    fold_of = fold_of_rows(request, log)
-    if fold_of is None:
+    folds = held_out_folds(request, log)
+    if not folds:
         note = f"one context only, none to hold out: {format_setting(settings[0])} taken unseen"
         return settings[0], (note,)
-    parts = [(data.take(fold_of != fold), fold_of == fold) for fold in np.unique(fold_of)]
+    parts = [(data.take(~held), held) for held in folds]
     request.progress.total = len(settings) * len(parts) + 1
     scores, lowest = [], request.lowest
     table = np.empty((log.n_rows, log.n_actions))
@@ -236,7 +236,7 @@ def choose(
         for part, held in parts:
             table[held] = fit(part, setting).probabilities(log.contexts[held])
             request.progress.step()
-        scores.append(support_aware_limit(table, log, lowest))
+        scores.append(lower_limit(support_aware_terms(table, log, lowest)))
     best = int(np.argmax(scores))
     notes = [
         f"{format_setting(settings[best])} of {len(settings)} settings, by the support-aware lower limit "
@@ -248,12 +248,24 @@ def choose(
     return settings[best], tuple(notes)
 
 
-def fold_of_rows(request: LearningRequest, log: Log) -> np.ndarray | None:
-    """The fold of each row by its context, (n,); None if there is only one context."""
+def fit_best(
+    request: LearningRequest,
+    data: TrainingData,
+    settings: list[Hyperparameters],
+    fit: Callable[[TrainingData, Hyperparameters], P],
+) -> P:
+    """The policy fitted with the best setting; its notes name the setting."""
+    chosen, notes = choose(request, data, settings, fit)
+    return replace(fit(data, chosen), notes=data.notes + notes)
+
+
+def held_out_folds(request: LearningRequest, log: Log) -> list[np.ndarray]:
+    """For each fold of contexts, whether a row is in it, (n,); none if there is only one context."""
     keys = as_rows(log).select(support=False).fold(ContextKeys(request.seed))
     if len(keys) < 2:
-        return None
-    return Folds.from_keys(keys, request.folds, request.seed).assign_folds(log)
+        return []
+    fold_of = Folds.from_keys(keys, request.folds, request.seed).assign_folds(log)
+    return [fold_of == fold for fold in np.unique(fold_of)]
 
 
 def grid(**options: tuple[Any, Iterable[float]]) -> list[Hyperparameters]:

@@ -106,7 +106,7 @@ def context_groups(contexts: np.ndarray) -> np.ndarray:
     found, group = np.unique(context_hashes(contexts), return_inverse=True)
     one, place = np.empty((2, len(found)), dtype=np.int64)  # a row of each group, and its rank
     one[group] = np.arange(len(group))
-    for rows in Blocks.of(*words.shape):
+    for rows in Blocks.of(*words.shape) if len(found) < len(group) else ():
         if (words[rows] != words[one[group[rows]]]).any():  # different contexts with one hash
             return np.unique(context_keys(contexts), return_inverse=True)[1].reshape(-1)
     place[_byte_order(words[one])] = np.arange(len(one))

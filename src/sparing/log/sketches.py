@@ -7,6 +7,7 @@ can be sampled separately, in any order: the smallest keys of all parts are thos
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -289,10 +290,12 @@ class SampleState:
     parts: "tuple[Log, ...]"
     extra: np.ndarray | None = None
 
-    @property
+    @cached_property
     def kept(self) -> np.ndarray:
         """Indices of the sampled rows among the candidates, in the log's order, (size,)."""
-        return np.sort(smallest(self.keys, self.size))
+        if len(self.keys) <= self.size:
+            return np.arange(len(self.keys))
+        return np.sort(np.argpartition(self.keys, self.size)[: self.size])
 
     def log(self) -> "Log":
         """The sampled rows in the log's order."""

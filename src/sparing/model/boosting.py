@@ -1,7 +1,7 @@
 """Boosted reward models, one per action: fitted by scikit-learn, stored as arrays, tuned on held-out contexts."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,17 +27,10 @@ MANY_ROWS = 1024  # from here partitioning the rows tree by tree is faster than 
 class Trees:
     """Sums of regression trees: score_a(x) = base_a + Σ_t value of x's leaf in tree t, over the trees t of action a.
 
-    `binary`: scores are log-odds of a reward of 1. An action without rows has the mean score of the others, so that
-    it is never the best.
-
-    Attributes
-    ----------
-    base, rows : ndarray of shape (K,)
-        Constant score, and number of training rows, of each action.
-    roots, owners : ndarray of shape (T,)
-        First node and action of each tree.
-    features, thresholds, right, values : ndarray of shape (M,)
-        x goes left, to the next node, where x[feature] <= threshold, else to `right`; a leaf has right = 0 and a value.
+    base and rows (K,): constant score and number of training rows. roots and owners (T,): first node and action of each tree.
+    features, thresholds, right and values (M,): x goes left, to the next node, where x[feature] <= threshold, else to `right`; a
+    leaf has right = 0 and a value. `binary`: scores are log-odds of a reward of 1. An action without rows has the mean score of
+    the others, so that it is never the best.
     """
 
     base: np.ndarray
@@ -112,9 +105,7 @@ class Trees:
     def _leaves(self, x: np.ndarray) -> np.ndarray:
         """The leaf of each context (m, d) in each tree, (T, m), level by level."""
         node = np.repeat(self.roots, len(x))
-        first = np.tile(
-            np.arange(len(x)) * x.shape[1], len(self.roots)
-        )  # offset of each pair's context in flat x
+        first = np.tile(np.arange(len(x)) * x.shape[1], len(self.roots))  # of each pair's context in flat x
         flat, inner = x.ravel(), self.right > 0
         pairs = np.flatnonzero(inner[node])
         while len(pairs):
@@ -188,17 +179,12 @@ def boost(
         most_tried = max(batch)
         full = [grow(part, most_tried, binary=binary, seed=seed, purpose=purpose) for part in parts]
         for most in sorted(batch):
-            trial = _with_loss(
-                log, Boosted(full[0], tuple(_first(each, most) for each in full), fold_of, most)
-            )
+            trial = Boosted(full[0], tuple(_first(each, most) for each in full), fold_of, most)
+            own = trial.held_out(log.contexts)[np.arange(log.n_rows), log.actions]
+            trial = replace(trial, loss=float(errors_up_to_scale(log.rewards, own).mean()))
             best = trial if best is None or trial.loss < best.loss else best
     assert best is not None
     return replace(best, trees=grow(log, best.rounds, binary=binary, seed=seed, purpose=purpose))
-
-
-def _with_loss(log: Log, trial: Boosted) -> Boosted:
-    own = trial.held_out(log.contexts)[np.arange(log.n_rows), log.actions]
-    return replace(trial, loss=float(errors_up_to_scale(log.rewards, own).mean()))
 
 
 def grow(log: Log, rounds: int, *, binary: bool, seed: int = 0, purpose: str = "boosting") -> Trees:
@@ -210,40 +196,30 @@ def grow(log: Log, rounds: int, *, binary: bool, seed: int = 0, purpose: str = "
     overall = (log.rewards.sum() + 0.5) / (log.n_rows + 1) if binary else log.rewards.mean()
     base = (sums + SHRINKAGE * overall) / (log.counts + SHRINKAGE)
     base = logit(base) if binary else base
-    forest: list[tuple[int, list[np.ndarray]]] = []
-    with _threads(log.n_rows // max(1, log.n_actions), purpose):
+    ensemble = require("sklearn.ensemble", extra="learn", purpose=purpose)
+    threads = require("threadpoolctl", extra="learn", purpose=purpose)  # scikit-learn brings it
+    kind = ensemble.HistGradientBoostingClassifier if binary else ensemble.HistGradientBoostingRegressor
+    # With few rows threads would wait for each other at every node.
+    few = log.n_rows // max(1, log.n_actions) <= FEW_ROWS
+    trees: list[tuple[int, np.ndarray]] = []
+    with threads.threadpool_limits(limits=1, user_api="openmp") if few else nullcontext():
         for action in range(log.n_actions):
             rows = log.actions == action
             rewards = log.rewards[rows]
             leaf = int(np.clip(len(rewards) // SPLITS, LEAST_LEAF, MOST_LEAF))
-            if len(rewards) >= 2 * leaf and rewards.min() < rewards.max():
-                model = _fitted(log.contexts[rows], rewards, leaf, rounds, binary, seed, purpose)
-                forest.append((action, _nodes(model)))
-    return _joined(forest, base, log, binary)
-
-
-def _threads(rows: int, purpose: str) -> AbstractContextManager[Any]:
-    """Use one thread if actions have few rows: threads would wait for each other at every node."""
-    if rows > FEW_ROWS:
-        return nullcontext()
-    control = require("threadpoolctl", extra="learn", purpose=purpose)  # scikit-learn brings it
-    return control.threadpool_limits(limits=1, user_api="openmp")
-
-
-def _fitted(
-    contexts: np.ndarray, rewards: np.ndarray, leaf: int, rounds: int, binary: bool, seed: int, purpose: str
-) -> Any:
-    ensemble = require("sklearn.ensemble", extra="learn", purpose=purpose)
-    kind = ensemble.HistGradientBoostingClassifier if binary else ensemble.HistGradientBoostingRegressor
-    model = kind(
-        learning_rate=LEARNING_RATE,
-        max_iter=rounds,
-        max_leaf_nodes=MOST_LEAVES,
-        min_samples_leaf=leaf,
-        early_stopping=False,
-        random_state=seed,
-    )
-    return model.fit(contexts, rewards.astype(int) if binary else rewards)
+            if len(rewards) < 2 * leaf or rewards.min() == rewards.max():
+                continue
+            model = kind(
+                learning_rate=LEARNING_RATE,
+                max_iter=rounds,
+                max_leaf_nodes=MOST_LEAVES,
+                min_samples_leaf=leaf,
+                early_stopping=False,
+                random_state=seed,
+            )
+            model.fit(log.contexts[rows], rewards.astype(int) if binary else rewards)
+            trees += [(action, _preorder(nodes)) for nodes in _nodes(model)]
+    return _joined(trees, base, log, binary)
 
 
 # Fields of scikit-learn's nodes; they are private, so another version may not have them.
@@ -267,9 +243,8 @@ def _nodes(model: Any) -> list[np.ndarray]:
     return found
 
 
-def _joined(forest: list[tuple[int, list[np.ndarray]]], base: np.ndarray, log: Log, binary: bool) -> Trees:
-    """Join the trees of all actions into one array of nodes, each tree in preorder."""
-    trees = [(action, _preorder(nodes)) for action, each in forest for nodes in each]
+def _joined(trees: list[tuple[int, np.ndarray]], base: np.ndarray, log: Log, binary: bool) -> Trees:
+    """Join the trees, each with its action and its nodes in preorder, into one array of nodes."""
     sizes = [len(nodes) for _, nodes in trees]
     roots = np.cumsum([0, *sizes])[:-1]
     fields = ("feature_idx", "num_threshold", "right", "value")

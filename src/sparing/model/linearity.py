@@ -102,7 +102,11 @@ def _tested(halves: tuple[Log, Log], predict: Predictor) -> tuple[float, float]:
     for one, other in (halves, halves[::-1]):
         guess = predict(one, linear_residuals(one, one.rewards), other)
         free, left = linear_residuals(other, guess), linear_residuals(other, other.rewards)
-        error = float(np.sqrt((free**2 * _widened(other)) @ (left**2)))
+        counts = other.counts[other.actions]
+        widened = counts / np.maximum(
+            counts - other.n_features, 1
+        )  # fitted residuals are smaller than the noise
+        error = float(np.sqrt((free**2 * widened) @ (left**2)))
         scores.append(float(free @ left) / error if error > 0 else 0.0)
         gained += float(2 * free @ left - free @ free)
         total += float(left @ left)
@@ -120,17 +124,13 @@ def linear_residuals(log: Log, values: np.ndarray) -> np.ndarray:
     return left
 
 
-def _widened(log: Log) -> np.ndarray:
-    """N_a/(N_a − d) for each row, (n,), because fitted residuals are smaller than the noise."""
-    counts = log.counts[log.actions]
-    return counts / np.maximum(counts - log.n_features, 1)
-
-
 def _by_kernel(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.ndarray:
     """Ridge regression on Nyström features, for each action."""
-    standard = _standardised(log.contexts)
-    kernel = NystroemMap.fit(standard(log.contexts), LANDMARKS, seed)
-    known, asked = kernel(standard(log.contexts)), kernel(standard(other.contexts))
+    centre, spread = log.contexts.mean(axis=0), log.contexts.std(axis=0)
+    scale = np.where(spread > 0, spread, np.inf)  # constant features become 0
+    standard = (log.contexts - centre) / scale
+    kernel = NystroemMap.fit(standard, LANDMARKS, seed)
+    known, asked = kernel(standard), kernel((other.contexts - centre) / scale)
     guess = np.zeros(other.n_rows)
     for action in np.flatnonzero(log.counts):
         phi, wanted = known[log.actions == action], other.actions == action
@@ -143,13 +143,6 @@ def _by_trees(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.n
     fitted_to = replace(log, rewards=residuals)
     trees = grow(fitted_to, ROUNDS, binary=False, seed=seed, purpose="the boosted test of linearity")
     return trees.scores(other.contexts)[np.arange(other.n_rows), other.actions]
-
-
-def _standardised(contexts: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function that standardises features as in these contexts (n, d); constant ones become 0."""
-    centre, spread = contexts.mean(axis=0), contexts.std(axis=0)
-    scale = np.where(spread > 0, spread, np.inf)
-    return lambda x: np.asarray((x - centre) / scale)
 
 
 def sample(log: AnyLog, most: int = MOST_ROWS) -> Log:
@@ -264,7 +257,9 @@ def _of_most_evidence(log: Log) -> Log:
     All candidates have the same blocks of linear features: the evidence depends on the width of the nearly flat column of W,
     which is set by block, so other blocks would change it by as much as a kernel does.
     """
-    own, best, most, last = _linear_blocks(log), log, -np.inf, None
+    linear = blocks_of(Statistics.of(log), None if log.encoder.is_raw else log.encoder.blocks)
+    own = [linear.names[block] for block in linear.of]
+    best, most, last = log, -np.inf, None
     for landmarks in CHOICES:
         each = _extended(log, Nystroem(landmarks)) if landmarks else log
         sums = Statistics.of(each)
@@ -273,8 +268,3 @@ def _of_most_evidence(log: Log) -> Log:
         if last.value > most:
             best, most = each, last.value
     return best
-
-
-def _linear_blocks(log: Log) -> list[str]:
-    blocks = blocks_of(Statistics.of(log), None if log.encoder.is_raw else log.encoder.blocks)
-    return [blocks.names[block] for block in blocks.of]

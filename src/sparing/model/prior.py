@@ -76,15 +76,6 @@ class EvidenceFit(NamedTuple):
     n_informative: np.ndarray
 
 
-class ShrinkageTerms(NamedTuple):
-    """For m actions, in scaled coordinates: A (m, d, d), the diagonal of σ²V⁻¹ (m, d), h = V⁻¹b (m, d), and Σ log det V."""
-
-    share: np.ndarray
-    left: np.ndarray
-    estimate: np.ndarray
-    volume: float
-
-
 def fit(rows: ActionSums, scales: PriorScales) -> EvidenceFit:
     """Integrate W out exactly.
 
@@ -94,19 +85,19 @@ def fit(rows: ActionSums, scales: PriorScales) -> EvidenceFit:
     (m, d), q = rows.response.shape, z.shape[1]
     diagonal = np.einsum("kii->ki", rows.gram) * spread**2
     square = max(scales.noise**2, REGULAR * float(diagonal.sum(axis=1).max(initial=0.0)))
-    seen = _shrinkage_terms(rows, spread, square)
-    weights, covariance, gained = _averaged(rows, scales, *_gathered(z, seen.share, seen.estimate))
-    volume = seen.volume - m * d * np.log(square)
-    explained = np.einsum("ki,ki->", rows.response * spread, seen.estimate)
+    share, left, estimate, volume = _shrinkage_terms(rows, spread, square)
+    weights, covariance, gained = _averaged(rows, scales, *_gathered(z, share, estimate))
+    volume -= m * d * np.log(square)
+    explained = np.einsum("ki,ki->", rows.response * spread, estimate)
     loss = (rows.squares.sum() - explained) / square + rows.counts.sum() * np.log(2 * np.pi * square) + volume
     centre = z @ weights
-    own = seen.estimate - np.einsum("kij,kj->ki", seen.share, centre)  # E η_a
-    once, twice = _coefficient_variance(seen.share, covariance, z)
-    variance = seen.left.sum(axis=0) + twice
+    own = estimate - np.einsum("kij,kj->ki", share, centre)  # E η_a
+    once, twice = _coefficient_variance(share, covariance, z)
+    variance = left.sum(axis=0) + twice
     mean = (centre + own) * spread
     residual = rows.squares.sum() - 2 * np.einsum("ki,ki->", rows.response, mean)
     residual += np.einsum("ki,ki->", (rows.gram @ mean[:, :, None])[:, :, 0], mean)
-    residual += square * (np.einsum("kii->", seen.share) + once - twice.sum())
+    residual += square * (np.einsum("kii->", share) + once - twice.sum())
     by_slope = np.zeros(d)
     if q > 1:
         moments = weights[1:] ** 2 + np.einsum("kiki->ki", covariance)[1:]
@@ -127,7 +118,10 @@ def _parts(m: int, d: int) -> list[slice]:
     return [slice(start, start + size) for start in range(0, m, size)]
 
 
-def _shrinkage_terms(rows: ActionSums, spread: np.ndarray, square: float) -> ShrinkageTerms:
+def _shrinkage_terms(
+    rows: ActionSums, spread: np.ndarray, square: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """In scaled coordinates: A (m, d, d), the diagonal of σ²V⁻¹ (m, d), h = V⁻¹b (m, d), and Σ log det V."""
     (m, d), volume = rows.response.shape, 0.0
     share, left, estimate = np.empty((m, d, d)), np.empty((m, d)), np.empty((m, d))
     scale, ridge, unit = spread[:, None] * spread, square * np.eye(d), np.eye(d)
@@ -138,7 +132,7 @@ def _shrinkage_terms(rows: ActionSums, spread: np.ndarray, square: float) -> Shr
         inverse *= square
         left[part] = np.einsum("kii->ki", inverse)
         np.subtract(unit, inverse, out=share[part])
-    return ShrinkageTerms(share, left, estimate, volume)
+    return share, left, estimate, volume
 
 
 def _coefficient_variance(
@@ -365,14 +359,10 @@ class Search:
         return ScalePosterior(tuple(map(self.scales, steps)), weights / weights.sum())
 
 
-FLAT, FLATTEST = (
-    30.0,
-    1e4,
-)  # deviation of W's column 0 in root mean square rewards; its limit in reward deviations
-LEAST_ACTIONS, BETWEEN = (
-    3,
-    "between",
-)  # least well-logged actions for `spread_between_actions`; its mark in `given`
+FLAT = 30.0  # deviation of W's column 0 in root mean square rewards,
+FLATTEST = 1e4  # at most, in reward deviations
+LEAST_ACTIONS = 3  # least well-logged actions for `spread_between_actions`;
+BETWEEN = "between"  # its mark in `given`
 MOST_BLOCKS = 8  # with more blocks, the narrowest are joined
 
 
@@ -385,6 +375,10 @@ class FeatureBlocks(NamedTuple):
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sum values (d,) by block."""
         return np.bincount(self.of, weights=values, minlength=len(self.names))
+
+    def by_name(self, values: np.ndarray) -> dict[str, float]:
+        """The value (d,) that each block's coordinates share."""
+        return {name: float(values[self.of == j][0]) for j, name in enumerate(self.names)}
 
 
 def constant_features(sums: Statistics) -> np.ndarray:
@@ -512,8 +506,7 @@ class Prior:
 
     def scales(self) -> dict[str, float]:
         """Spread of each block by name."""
-        first = [int(np.flatnonzero(self.blocks.of == j)[0]) for j in range(len(self.blocks.names))]
-        return {name: float(self.spread[i]) for name, i in zip(self.blocks.names, first, strict=True)}
+        return self.blocks.by_name(self.spread)
 
     def __str__(self) -> str:
         if BETWEEN in self.given:
@@ -556,9 +549,9 @@ def evidence_prior(
     the scales. A noise that is not given has log σ ~ N(log reward deviation, 1). A given `scale` replaces all spreads; a given `mean` (d,)
     is Ŵ, without uncertainty. `items` (K, q) and `standard` are as returned by `standardised`.
     """
-    k, d = sums.response.shape
+    n_actions, d = sums.response.shape
     blocks = blocks_of(sums) if blocks is None else blocks
-    z = np.ones((k, 1)) if items is None else items
+    z = np.ones((n_actions, 1)) if items is None else items
     center = None if mean is None else vector("prior_mean", mean, d)
     if center is not None and z.shape[1] > 1:
         raise SettingError("prior_mean with items; items determine the prior mean. Leave out one of them")
@@ -567,7 +560,18 @@ def evidence_prior(
     given = tuple(name for name, value in (("scale", scale), ("mean", mean)) if value is not None)
     about = np.zeros((2, 0)) if standard is None else standard
     if not sums.n_rows:
-        return replace(_default_prior(z, d, blocks, given, noise, scale, center), standard=about)
+        missing = [
+            f"{name}=..." for name, value in (("noise", noise), ("prior_scale", scale)) if value is None
+        ]
+        if scale is None or noise is None:
+            raise SettingError(f"a prior cannot be learnt without logged rows; pass {' and '.join(missing)}")
+        q, spread = z.shape[1], np.full(d, float(scale))
+        weights, covariance = np.zeros((q, d)), np.zeros((q, d, q, d))
+        weights[0] = 0.0 if center is None else center
+        for k in range(1, q):
+            covariance[k, :, k] = scale**2 * np.eye(d)
+        scales = PriorScales(float(noise), spread, spread)
+        return Prior(*scales, np.zeros(d), weights, covariance, z, blocks, 0, (), given, about)
     expected, flat, deviation = _expected(sums, blocks, noise)
     spread = expected if scale is None else np.full(d, float(scale))
     flat = flat if scale is None else np.minimum(flat, STEEPEST * spread)
@@ -625,34 +629,7 @@ def evidence_of(sums: Statistics, *, blocks: FeatureBlocks, near: Evidence | Non
     rows = ActionSums.of(sums, np.ones((sums.n_actions, 1)), flat, None)
     search = Search(rows, blocks, PriorScales(deviation, expected, expected), noise=True, spread=True)
     scales = search.best(near)
-    spreads = {name: float(scales.spread[blocks.of == j][0]) for j, name in enumerate(blocks.names)}
-    return Evidence(float(fit(rows, scales).evidence), scales.noise, spreads)
-
-
-def _default_prior(
-    items: np.ndarray,
-    d: int,
-    blocks: FeatureBlocks,
-    given: tuple[str, ...],
-    noise: float | None,
-    scale: float | None,
-    center: np.ndarray | None,
-) -> Prior:
-    """The prior without logged rows: the given scale around the given mean, or 0."""
-    if scale is None or noise is None:
-        missing = [
-            f"{name}=..." for name, value in (("noise", noise), ("prior_scale", scale)) if value is None
-        ]
-        raise SettingError(f"a prior cannot be learnt without logged rows; pass {' and '.join(missing)}")
-    q = items.shape[1]
-    weights = np.zeros((q, d))
-    if center is not None:
-        weights[0] = center
-    covariance = np.zeros((q, d, q, d))
-    for k in range(1, q):
-        covariance[k, :, k] = scale**2 * np.eye(d)
-    spread = np.full(d, float(scale))
-    return Prior(float(noise), spread, spread, np.zeros(d), weights, covariance, items, blocks, 0, (), given)
+    return Evidence(float(fit(rows, scales).evidence), scales.noise, blocks.by_name(scales.spread))
 
 
 def _expected(

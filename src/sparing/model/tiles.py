@@ -1,7 +1,7 @@
 """Compiled per-action sums of columnar rows.
 
 A rank-one update per row would load the whole of G_a for each row. Here the rows of an action are buffered, and XᵀX of a
-full buffer is added at once, in blocks that stay in registers.
+full buffer is added at once, several rows at a time, so that each entry is loaded and stored once for all of them.
 """
 
 import math
@@ -11,16 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils as untyped
 from numba.extending import intrinsic
 
 from sparing.model.statistics import Statistics
 from sparing.native.compile import compiled
 
-cgutils: Any = untyped  # its functions carry no types
-
 TILE = 256  # rows transposed at a time
-HIGH, WIDE, LANES = 4, 8, 4  # rows and columns of a block of XᵀX, and numbers per vector: eight accumulators
+TOGETHER = 8  # buffered rows whose products are added at a time: `flush` names each
 DEPTH = 64  # buffered rows per action,
 SMALL = 2**26  # unless all buffers would take more bytes than this
 
@@ -35,54 +32,14 @@ def _load(typing: Any, address: Any, index: Any) -> Any:
     return types.float64(types.uintp, types.intp), generate
 
 
-def _block(typing: Any, rows: Any, width: Any, count: Any, i: Any, j: Any, out: Any) -> Any:
-    """Write the block (i:i+HIGH, j:j+WIDE) of XᵀX for `count` rows of `width` numbers at address `rows`."""
-    vector = ir.VectorType(ir.DoubleType(), LANES)
-    undefined = ir.Constant(vector, ir.Undefined)
-    first = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-
-    def at(builder: Any, base: Any, index: Any) -> Any:
-        return builder.bitcast(builder.gep(base, [index]), vector.as_pointer())
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        rows, width, count, i, j, out = arguments
-        rows, out = (builder.inttoptr(address, ir.DoubleType().as_pointer()) for address in (rows, out))
-        shape = ir.FunctionType(vector, [vector] * 3)
-        add_product = cgutils.get_or_insert_function(builder.module, shape, f"llvm.fmuladd.v{LANES}f64")
-        steps = range(0, WIDE, LANES)
-        zero = ir.Constant(vector, [0.0] * LANES)
-        sums = [[cgutils.alloca_once_value(builder, zero) for _ in steps] for _ in range(HIGH)]
-        with cgutils.for_range(builder, count) as loop:
-            row = builder.gep(rows, [builder.mul(loop.index, width)])
-            right = [
-                builder.load(at(builder, row, builder.add(j, ir.Constant(j.type, step))), align=8)
-                for step in steps
-            ]
-            for a in range(HIGH):
-                number = builder.load(builder.gep(row, [builder.add(i, ir.Constant(i.type, a))]))
-                left = builder.insert_element(undefined, number, ir.Constant(ir.IntType(32), 0))
-                left = builder.shuffle_vector(left, undefined, first)
-                for total, each in zip(sums[a], right, strict=True):
-                    builder.store(builder.call(add_product, [left, each, builder.load(total)]), total)
-        for a in range(HIGH):
-            for total, step in zip(sums[a], steps, strict=True):
-                place = at(builder, out, ir.Constant(i.type, a * WIDE + step))
-                builder.store(builder.load(total), place, align=8)
-        return context.get_dummy_value()
-
-    word = types.intp
-    return types.void(types.uintp, word, word, word, word, types.uintp), generate
-
-
 load: Any = intrinsic(_load)
-block: Any = intrinsic(_block)
 
 
 class State(NamedTuple):
     """Partial sums of Statistics, of G_a only the entries j ≥ i, and each action's buffered rows.
 
-    waiting (K, depth, width) are rows, padded to a multiple of WIDE, and owed (K, depth) their rewards; the first filled (K,)
-    of them are valid. largest (1,) is the largest ‖x‖² so far.
+    waiting (K, depth, d) are rows and owed (K, depth) their rewards; the first filled (K,) of them are valid. largest (1,) is
+    the largest ‖x‖² so far.
     """
 
     counts: np.ndarray
@@ -100,25 +57,22 @@ class Tiles:
 
     def __init__(self, n_actions: int, n_features: int) -> None:
         sums = Statistics.zero(n_actions, n_features)
-        depth, width = waiting_shape(n_actions, n_features)
+        depth = waiting_rows(n_actions, n_features)
         self.state = State(
             sums.counts,
             sums.gram,
             sums.response,
             sums.squares,
             np.zeros(1),
-            np.zeros((n_actions, depth, width)),
+            np.zeros((n_actions, depth, n_features)),
             np.zeros((n_actions, depth)),
             np.zeros(n_actions, dtype=np.int64),
         )
 
     def add(
         self, contexts: np.ndarray | Sequence[np.ndarray], actions: np.ndarray, rewards: np.ndarray
-    ) -> int:
-        """Add rows: d columns of n numbers or one array (n, d), action indices (n,) and rewards (n,).
-
-        Returns the first row with a number that is not finite, or −1; after such a row the sums are invalid.
-        """
+    ) -> None:
+        """Add rows of finite numbers: d columns of n numbers or one array (n, d), action indices (n,) and rewards (n,)."""
         if isinstance(contexts, np.ndarray):
             parts, step = [_plain(contexts)], contexts.shape[1]
             starts = [parts[0].ctypes.data + 8 * j for j in range(step)]
@@ -126,7 +80,7 @@ class Tiles:
             parts, step = [_plain(column) for column in contexts], 1
             starts = [part.ctypes.data for part in parts]
         columns = np.array(starts, dtype=np.uintp)
-        return add(columns, step, _plain(actions, np.int32), _plain(rewards), self.state)
+        add(columns, step, _plain(actions, np.int32), _plain(rewards), self.state)
 
     def sums(self) -> Statistics:
         """Return the statistics of all rows; they take over the arrays, so no rows can be added after."""
@@ -135,15 +89,11 @@ class Tiles:
         return Statistics(counts, gram, response, squares, math.sqrt(largest[0]))
 
 
-def waiting_shape(n_actions: int, n_features: int) -> tuple[int, int]:
-    """Number and width of an action's buffered rows.
-
-    All buffers together take at most SMALL bytes, or about half of the memory of the matrices G_a.
-    """
-    width = -(-n_features // WIDE) * WIDE
-    if 8 * n_actions * DEPTH * width <= SMALL:
-        return DEPTH, width
-    return max(WIDE, min(DEPTH, n_features // 2)), width
+def waiting_rows(n_actions: int, n_features: int) -> int:
+    """Buffered rows of an action: all buffers take at most SMALL bytes, or about half of the memory of the matrices G_a."""
+    if 8 * n_actions * DEPTH * n_features <= SMALL:
+        return DEPTH
+    return max(TOGETHER, min(DEPTH, n_features // 2 // TOGETHER * TOGETHER))
 
 
 def _plain(values: np.ndarray, dtype: type = np.float64) -> np.ndarray:
@@ -154,17 +104,23 @@ def _plain(values: np.ndarray, dtype: type = np.float64) -> np.ndarray:
 
 
 @compiled
-def flush(state: State, action: int, part: np.ndarray) -> None:
+def flush(state: State, action: int) -> None:
     """Add an action's buffered rows X and rewards r: G += XᵀX (entries j ≥ i), b += Xᵀr, Σ r²."""
     count, d = state.filled[action], state.response.shape[1]
     rows, rewards = state.waiting[action], state.owed[action]
     gram, response = state.gram[action], state.response[action]
-    for i in range(0, d, HIGH):
-        for j in range(i // WIDE * WIDE, d, WIDE):
-            block(rows.ctypes.data, rows.shape[1], count, i, j, part.ctypes.data)
-            for a in range(min(HIGH, d - i)):
-                for b in range(min(WIDE, d - j)):
-                    gram[i + a, j + b] += part[a, b]
+    rows[count : -(-count // TOGETHER) * TOGETHER] = 0.0
+    for start in range(0, count, TOGETHER):
+        x = rows[start : start + TOGETHER]
+        for i in range(d):
+            # Contiguous slices: LLVM vectorises a loop from 0, not one from i.
+            x0, x1, x2, x3 = x[0, i:], x[1, i:], x[2, i:], x[3, i:]
+            x4, x5, x6, x7 = x[4, i:], x[5, i:], x[6, i:], x[7, i:]
+            a0, a1, a2, a3, a4, a5, a6, a7 = x0[0], x1[0], x2[0], x3[0], x4[0], x5[0], x6[0], x7[0]
+            out = gram[i, i:]
+            for j in range(d - i):
+                first = (a0 * x0[j] + a1 * x1[j]) + (a2 * x2[j] + a3 * x3[j])
+                out[j] += first + ((a4 * x4[j] + a5 * x5[j]) + (a6 * x6[j] + a7 * x7[j]))
     square = 0.0
     for row in range(count):
         reward = rewards[row]
@@ -203,9 +159,8 @@ def fill(columns: np.ndarray, step: int, start: int, tile: np.ndarray, norms: np
 @compiled
 def finish(state: State) -> None:
     """Add the buffered rows, and mirror each G_a."""
-    part = np.empty((HIGH, WIDE))
     for action in range(len(state.counts)):
-        flush(state, action, part)
+        flush(state, action)
         gram = state.gram[action]
         for i in range(len(gram)):
             for j in range(i):
@@ -213,30 +168,22 @@ def finish(state: State) -> None:
 
 
 @compiled
-def add(columns: np.ndarray, step: int, actions: np.ndarray, rewards: np.ndarray, state: State) -> int:
-    """Add rows whose features begin at the addresses `columns` (d,), `step` numbers apart.
-
-    Returns the first row that is not finite, or −1.
-    """
+def add(columns: np.ndarray, step: int, actions: np.ndarray, rewards: np.ndarray, state: State) -> None:
+    """Add rows whose features begin at the addresses `columns` (d,), `step` numbers apart."""
     d, depth = len(columns), state.waiting.shape[1]
-    tile, norms, part = np.empty((TILE, d)), np.empty(TILE), np.empty((HIGH, WIDE))
+    tile, norms = np.empty((TILE, d)), np.empty(TILE)
     top = state.largest[0]
     for start in range(0, len(actions), TILE):
         size = min(TILE, len(actions) - start)
         fill(columns, step, start, tile, norms[:size])
         for row in range(size):
-            reward = rewards[start + row]
-            # ‖x‖² of finite numbers may overflow.
-            if not (math.isfinite(reward) and (math.isfinite(norms[row]) or np.isfinite(tile[row]).all())):
-                return start + row
             top = max(top, norms[row])
             action = actions[start + row]
             place = state.filled[action]
             for j in range(d):
                 state.waiting[action, place, j] = tile[row, j]
-            state.owed[action, place] = reward
+            state.owed[action, place] = rewards[start + row]
             state.filled[action] = place + 1
             if place + 1 == depth:
-                flush(state, action, part)
+                flush(state, action)
     state.largest[0] = top
-    return -1

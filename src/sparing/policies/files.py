@@ -119,8 +119,7 @@ def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
         encoder = saved.get("encoder")
         fingerprint = _fingerprint(saved.get("taught"), arrays)
         encoder = None if encoder is None else Encoder.from_header(encoder)  # 0 is no encoder, and no None
-        read: Policy = replace(policy, trained_on=fingerprint, encoder=encoder)
-        return read
+        return replace(policy, trained_on=fingerprint, encoder=encoder)
 
 
 def _fingerprint(saved: dict[str, Any] | None, arrays: dict[str, np.ndarray]) -> TrainingFingerprint | None:
@@ -200,11 +199,8 @@ def _decoded(
         )
     if issubclass(kind, BoostedPolicy):
         nodes = {name: _numbers(name, arrays[f"{prefix}trees/{name}"]) for name in TREES}
-        width, binary = (
-            integer("n_features", header["trees"]["n_features"]),
-            header["trees"]["binary"] is True,
-        )
-        fields["trees"] = Trees(**nodes, n_features=width, binary=binary)
+        width = integer("n_features", header["trees"]["n_features"])
+        fields["trees"] = Trees(**nodes, n_features=width, binary=header["trees"]["binary"] is True)
     if header.get("support") == "known":
         sets = [arrays[f"{prefix}support/{name}"] for name in SETS]
         lines = arrays.get(f"{prefix}support/{LINES}")
@@ -225,8 +221,7 @@ def _check_parts(policy: Any) -> None:
         raise ValueError("the policies that vote read other features than each other")
     if isinstance(policy, TablePolicy):
         _ = policy.index  # raises if a context is listed twice
-        other = policy.otherwise
-        names = policy.action_names
+        other, names = policy.otherwise, policy.action_names
         if other and (other.action_names != names or _width(other) not in (_width(policy), None)):
             raise ValueError("the policy for other contexts has other actions or features")
     support = getattr(policy, "support", None)

@@ -16,11 +16,12 @@ import numpy as np
 from sparing.errors import LogError, SettingError
 from sparing.hashing import fold_word, mix64
 from sparing.log import Log
-from sparing.log.hashing import group_hashes, hashes_of, id_hashes
+from sparing.log.hashing import hashes_of, id_hashes
 from sparing.log.labels import label_text
 from sparing.log.passes import Combined, Statistic, SumOf
 from sparing.log.rows import AnyLog, FilteredRows, InMemoryRows, Rows, as_rows, count_kept
 from sparing.log.sketches import DistinctSketch
+from sparing.model.crossfitting import ContextKeys
 from sparing.validation import fraction, integer, one_of
 
 SKETCH = 256
@@ -74,7 +75,9 @@ class Split:
         by = "context" if rows.header.context_ids is None else "context_id"
         by_context, by_place = splits = cls(share, seed, by), cls(share, seed, "place")
         held = [count_kept(SplitFilter(split)) for split in splits]
-        contexts, *counts = rows.select(support=False).fold(Combined(_FewContexts(), *held))
+        contexts, *counts = rows.select(support=False).fold(
+            Combined(_FewContexts(0, MIN_CONTEXTS_FOR_SPLIT), *held)
+        )
         if len(contexts) < MIN_CONTEXTS_FOR_SPLIT:
             return replace(by_place, order=_order_sum(rows, by_place)), counts[1]
         return by_context, counts[0]
@@ -236,18 +239,11 @@ class _KnownRows(Statistic[Log, tuple[np.ndarray, DistinctSketch]]):
         return one[0] | other[0], one[1] + other[1]
 
 
-class _FewContexts(Statistic[Log, np.ndarray]):
-    """Hashes of distinct contexts, at most `MIN_CONTEXTS_FOR_SPLIT`."""
-
-    def zero(self) -> np.ndarray:
-        return np.empty(0, dtype=np.uint64)
+class _FewContexts(ContextKeys):
+    """Keys of distinct contexts, at most `MIN_CONTEXTS_FOR_SPLIT`."""
 
     def update(self, state: np.ndarray, block: Log, first_row: int) -> np.ndarray:
-        return state if len(state) == MIN_CONTEXTS_FOR_SPLIT else self.merge(state, group_hashes(block))
-
-    def merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        hashes = np.sort(np.concatenate([one, other]))  # np.unique is many times slower on long arrays
-        return hashes[np.append(True, hashes[1:] != hashes[:-1])[: len(hashes)]][:MIN_CONTEXTS_FOR_SPLIT]
+        return state if len(state) == self.size else super().update(state, block, first_row)
 
 
 def _order_sum(log: AnyLog, split: Split) -> int:

@@ -119,19 +119,19 @@ def pi_plus(log: Log, clip: float | str = "percentile-ratio") -> PiPlus:
     """
     propensities = _propensities(log)
     bound = clip_constant(log, clip)
-    starts, place_of_row, sorted_rows = _compiled(_by_context)(
+    starts, place_of_row, sorted_rows = compiled_on_use(_by_context)(
         log.groups, log.n_contexts, log.actions, log.rewards, propensities
     )
     sets, set_of_row = log.support.table, log.support.index
     sizes = np.empty(0, dtype=np.int64)
     if sets is not None:
         set_of_row = np.empty(0, dtype=np.int32) if set_of_row is None else set_of_row
-        sizes = _compiled(_support_sizes)(starts, place_of_row, sets, set_of_row)
-    entry_at, offsets, actions, value, share = _compiled(_list_entries)(
+        sizes = compiled_on_use(_support_sizes)(starts, place_of_row, sets, set_of_row)
+    entry_at, offsets, actions, value, share = compiled_on_use(_list_entries)(
         starts, sorted_rows, log.n_actions, sizes, MASS_TOLERANCE
     )
     del sorted_rows  # half of the memory
-    mass, of_entry = _compiled(_allocate_mass)(offsets, actions, value, share, bound)
+    mass, of_entry = compiled_on_use(_allocate_mass)(offsets, actions, value, share, bound)
     own = of_entry[entry_at][place_of_row]
     weights = own / propensities
     thresholds = log.rewards * np.minimum(weights, bound)
@@ -150,7 +150,8 @@ def _propensities(log: Log) -> np.ndarray:
 
 
 @cache
-def _compiled(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def compiled_on_use(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """The compiled function; only this imports Numba."""
     from sparing.native.compile import compiled
 
     return compiled(kernel)

@@ -45,8 +45,8 @@ class SupportModel(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TrainedPolicy:
-    """A policy with an optional fingerprint of its training rows and an optional feature encoder.
+class TrainedPolicy(ABC):
+    """A policy with notes on how it was learnt.
 
     Attributes
     ----------
@@ -56,6 +56,8 @@ class TrainedPolicy:
         Encodes raw columns; None if contexts are arrays only.
     """
 
+    action_names: tuple[Hashable, ...]
+    notes: tuple[str, ...] = field(default=(), kw_only=True)
     trained_on: TrainingFingerprint | None = field(default=None, kw_only=True)
     encoder: Encoder | None = field(default=None, kw_only=True)
 
@@ -64,6 +66,10 @@ class TrainedPolicy:
         """Deprecated name of `trained_on`."""
         warnings.warn("Policy.taught is deprecated; use trained_on", DeprecationWarning, stacklevel=2)
         return self.trained_on
+
+    @abstractmethod
+    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """The action of each context, (n,)."""
 
     def actions(self, contexts: Any, rng: np.random.Generator | None = None) -> np.ndarray:
         """Choose one action for each context.
@@ -80,14 +86,12 @@ class TrainedPolicy:
         ndarray (n,)
             Labels of the chosen actions: integers if all labels are integers, else objects.
         """
-        chosen: Policy = self  # type: ignore[assignment]
-        return label_array(chosen.action_names)[chosen.indices(contexts, rng)]
+        return label_array(self.action_names)[self.indices(contexts, rng)]
 
     def __repr__(self) -> str:
-        policy: Any = self
-        kind = getattr(policy, "method", type(self).__name__)
+        kind = getattr(self, "method", type(self).__name__)
         rows = "" if self.trained_on is None else f", learnt from {self.trained_on.rows:,} rows"
-        return f"{type(self).__name__}({kind}, {len(policy.action_names):,} actions{rows})"
+        return f"{type(self).__name__}({kind}, {len(self.action_names):,} actions{rows})"
 
     def rows(self, given: Any, n_features: int | None = None) -> np.ndarray:
         """Contexts (n, d) of arrays or raw columns; d is checked against `n_features` if that is given."""
@@ -129,14 +133,8 @@ class TrainedPolicy:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class DeterministicPolicy(TrainedPolicy, ABC):
+class DeterministicPolicy(TrainedPolicy):
     """A policy with all probability on one action per context."""
-
-    action_names: tuple[Hashable, ...]
-
-    @abstractmethod
-    def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
-        """The action of each context, (n,)."""
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         """1 for the chosen action and 0 for the others, (n, K)."""
@@ -144,10 +142,8 @@ class DeterministicPolicy(TrainedPolicy, ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StochasticPolicy(TrainedPolicy, ABC):
+class StochasticPolicy(TrainedPolicy):
     """A policy that samples its actions."""
-
-    action_names: tuple[Hashable, ...]
 
     @abstractmethod
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
@@ -161,10 +157,9 @@ class StochasticPolicy(TrainedPolicy, ABC):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LinearScores:
+class LinearScores(TrainedPolicy):
     """Parameters theta (K, d) of a linear policy; other array fields have one entry per action."""
 
-    action_names: tuple[Hashable, ...]
     theta: np.ndarray
 
     def __post_init__(self) -> None:
@@ -182,7 +177,6 @@ class GreedyPolicy(LinearScores, DeterministicPolicy):
     priority: np.ndarray
     support: SupportModel | None = None
     method: str = "greedy"
-    notes: tuple[str, ...] = ()
 
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         x = self.rows(contexts, self.theta.shape[1])
@@ -201,7 +195,6 @@ class PessimisticPolicy(LinearScores, DeterministicPolicy):
     priority: np.ndarray
     support: SupportModel | None = None
     method: str = "pessimistic"
-    notes: tuple[str, ...] = ()
 
     def low(self, contexts: np.ndarray) -> np.ndarray:
         """L_a(x) = x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x), (n, K)."""
@@ -220,7 +213,6 @@ class SoftmaxPolicy(LinearScores, StochasticPolicy):
     temperature: float = 1.0
     support: SupportModel | None = None
     method: str = "softmax"
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -244,7 +236,6 @@ class BoostedPolicy(DeterministicPolicy):
     priority: np.ndarray
     support: SupportModel | None = None
     method: str = "boosted"
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         k = len(self.action_names)
@@ -289,7 +280,6 @@ class VotingPolicy(DeterministicPolicy):
     weights: np.ndarray
     priority: np.ndarray
     method: str = "votes"
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         weights = np.asarray(self.weights, dtype=np.float64)
@@ -319,7 +309,6 @@ class UniformPolicy(StochasticPolicy):
     """Probability 1/K for each action in every context."""
 
     method: str = "uniform"
-    notes: tuple[str, ...] = ()
 
     def probabilities(self, contexts: np.ndarray) -> np.ndarray:
         k = len(self.action_names)
@@ -332,7 +321,6 @@ class ConstantPolicy(DeterministicPolicy):
 
     action: Hashable
     method: str = "constant"
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.action not in self.action_names:
@@ -476,8 +464,7 @@ def _probability_function(
 def mean_probabilities(policy: Policy, log: AnyLog) -> np.ndarray:
     """Mean of π(a|x_i) over the rows of a log, (K,)."""
     rows = as_rows(log)
-    shares: np.ndarray = rows.fold(SumOf(partial(_probability_totals, policy))) / rows.n_rows
-    return shares
+    return rows.fold(SumOf(partial(_probability_totals, policy))) / rows.n_rows
 
 
 def _probability_totals(policy: Policy, block: Log, first_row: int) -> np.ndarray:

@@ -166,9 +166,8 @@ def user_support(log: AnyLog, support: Any) -> SupportModel:
             f"support= leaves out action {rows.action_names[action]!r} where it was logged; {outside} rows in all. "
             "Every logged action is supported in its context"
         )
-    if (
-        isinstance(rows, InMemoryRows) and rows.header.support.kind == "exact"
-    ):  # needs all rows of a context at once
+    # The log's own sets need all rows of a context at once.
+    if isinstance(rows, InMemoryRows) and rows.header.support.kind == "exact":
         known, mask = KnownSupport.of(rows.log), model(rows.log.contexts)
         beyond = np.argwhere(mask & ~known(rows.log.contexts))
         if len(beyond):
@@ -241,7 +240,6 @@ class TablePolicy(ContextTable, StochasticPolicy):
     table: np.ndarray
     otherwise: Policy | None = None
     method: str = "table"
-    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         super().__post_init__()
