@@ -38,7 +38,7 @@ def test_a_price_that_nothing_repays_asks_for_none(log):
     np.testing.assert_array_equal(dear.regret, alone.regret)  # ties too are broken alike
     assert found.chosen is alone
     assert found.sentence == (
-        "Ask for none: at 1,000,000 each, no reward is expected to repay itself in 400 rounds."
+        "Request none: at 1,000,000 each, no reward is expected to repay itself in 400 rounds."
     )
 
 
@@ -92,7 +92,7 @@ def test_a_budget_lasts_at_its_price(log):
     assert not start.budget_lasts(
         learner, option.price / start.CLOSE, budget
     )  # it is the smallest such price
-    assert f"priced at {option.price:.3g} each, the budget lasts" in found.sentence
+    assert f"At {option.price:.3g} a call, the budget lasts" in found.sentence
     assert found.to_dict()["options"][1]["spend"] is None
     both = plan(log, horizon=HORIZON, budget=5, call_cost=0.01, learners="economical", **QUICK, **BELIEFS)
     assert (both.options[1].calls <= 5).all()

@@ -121,7 +121,7 @@ def _label_settings(axes: "Axes", plan: Plan) -> None:
             label = axes.annotate(text, (option.calls_at().mean, option.regret_at().mean), offset, **look)
             box = label.get_window_extent()
             if axes.bbox.x0 <= box.x0 and box.x1 <= axes.bbox.x1 and not box.count_overlaps(taken):
-                taken.append(box)
+                taken.append(box.padded(3))
                 break
             label.remove()
 

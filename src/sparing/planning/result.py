@@ -422,30 +422,21 @@ def _better(plan: "Plan") -> list[str]:
 
 
 def header(plan: "Plan") -> tuple[str, ...]:
-    """Return the columns: means, and intervals of outcomes."""
-    priced = ("net", "interval") if plan.net(plan.alone) is not None else ()
-    return (
-        "learner, * Pareto-optimal",
-        "calls",
-        "interval",
-        "regret",
-        "interval",
-        "gain",
-        "interval",
-        *priced,
-    )
+    """Return the columns: means, and intervals of outcomes. The last are net of the cost of calls if it is known."""
+    last = "gain" if plan.net(plan.alone) is None else "net gain"
+    return ("learner (* Pareto)", "calls", "interval", "regret", "interval", last, "interval")
 
 
 def rows(plan: "Plan") -> list[tuple[str, ...]]:
     """Return the cells; Pareto-optimal options have a star."""
-    stars = {option: " *" for option in plan.frontier}
     found = []
     for option in plan.options:
-        compared = [] if option is plan.alone else [plan.gain(option), plan.net(option)]
-        shown = [option.calls_at(), option.regret_at(), *(each for each in compared if each is not None)]
+        star = " *" if option in plan.frontier else ""
+        shown = [option.calls_at(), option.regret_at(), plan.net(option) or plan.gain(option)]
         cells = [cell for each in shown for cell in (number(each.mean), each.between)]
-        empty = [""] * (len(header(plan)) - 1 - len(cells))
-        found.append((option.label + stars.get(option, ""), *cells, *empty))
+        if option is plan.alone:
+            cells[4:] = ["", ""]
+        found.append((option.label + star, *cells))
     return found
 
 
