@@ -86,7 +86,7 @@ def test_the_sentence_says_what_to_request_and_what_that_brings():
 def test_no_standard_error_of_the_simulation_is_shown_as_if_it_were_an_interval():
     plan = offered((0.5, [36, 40, 44], [200, 200, 200]), (9.0, [40, 40, 40], [200, 500, 700]))
     assert "±" not in str(plan) + plan._repr_html_()
-    losing = [row for row in rows(plan) if "at 9" in row[0]][0]
+    losing = next(row for row in rows(plan) if "at 9" in row[0])
     assert "-540 to -60" in losing  # a gain of 300, 10 and −180, 40 calls at 9
 
 
