@@ -58,10 +58,10 @@ def takes_interrupts():
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signal")
 def test_an_interrupted_command_leaves_nothing(source):
     """Interrupted while it writes: when its temporary file is there."""
-    source.write_bytes(source.read_bytes() * 50)
+    source.write_bytes(source.read_bytes() * 60)
     running = sparing("convert", source, source.with_suffix(".csv"), preexec_fn=takes_interrupts)
     while running.poll() is None and not list(source.parent.glob(".*.part")):
-        time.sleep(0.01)
+        time.sleep(0.001)
     running.send_signal(signal.SIGINT)
     told, said = running.communicate(timeout=60)
     assert (running.returncode, told) == (130, "")
