@@ -23,17 +23,21 @@ SIZE = {"0/1": 0.45}  # reward deviation; 1 for the others
 
 @dataclass(frozen=True)
 class Setting:
-    """Rows of the log and live rounds; kinds of rewards; how many actions are logged, and one more is not."""
+    """Rows of the log and live rounds; kinds of rewards, and those that the model does not fit; logged actions, and one is not."""
 
     seeds: tuple[int, ...] = tuple(range(200))
-    rows: int = 1500
-    kinds: tuple[str, ...] = ("normal", "0/1", "cubic", "missing feature")
+    rows: int = 1000
+    kinds: tuple[str, ...] = ("normal", "0/1")
+    misfits: tuple[str, ...] = ("cubic", "missing feature")
     logged: tuple[int, ...] = (2, 3, 5, 10)
 
 
 def units(setting: Setting) -> list[Record]:
     """A kind of rewards, a number of logged actions and a seed each."""
-    places = itertools.product(setting.kinds, setting.logged, setting.seeds)
+    places = [
+        *itertools.product(setting.kinds, setting.logged, setting.seeds),
+        *itertools.product(setting.misfits, setting.logged[1:2], setting.seeds[:100]),
+    ]
     return [
         {"kind": kind, "logged": logged, "seed": seed, "rows": setting.rows} for kind, logged, seed in places
     ]
