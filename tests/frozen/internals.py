@@ -81,3 +81,24 @@ def log_identity(log):
             for seed in (0, 7):
                 found[f"held/{by}/{seed}"] = internal("Split")(0.3, seed, by).held_out(log)
     return found
+
+
+def use_prior_of_release_01(patch):
+    """Put the hyperprior back that the fixtures were recorded with: wide, at its mode, and 30 for what actions share."""
+    prior = import_module("sparing.model.prior")
+
+    def wide(sums, blocks, noise):
+        root = float(np.sqrt(sums.squares.sum() / sums.n_rows))
+        deviation = max(prior.reward_deviation(sums, blocks), noise or 0.0, prior.SMALLEST_NOISE * root)
+        sizes = np.sqrt(blocks.sums(np.diag(sums.gram.sum(axis=0))) / sums.n_rows)
+        sizes = np.where(sizes > 0, sizes, max(float(sizes.max()), prior.SMALLEST_NOISE))[blocks.of]
+        kernel = np.array([name == "kernel" for name in blocks.names])[blocks.of]
+        flat = min(prior.FLAT * max(root, deviation) / deviation, prior.FLATTEST)
+        return deviation / sizes, np.where(kernel, 1.0, flat) * deviation / sizes, deviation
+
+    patch.setattr(prior, "LOG_DEVIATION", 1.0)
+    patch.setattr(prior, "_expected", wide)
+    patch.setattr(
+        prior.Search, "posterior", lambda self: prior.ScalePosterior((self.scales(self.mode),), np.ones(1))
+    )
+    patch.setattr(prior.ScalePosterior, "spread", lambda self: self.points[0].spread)

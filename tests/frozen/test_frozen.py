@@ -173,7 +173,8 @@ def test_a_saved_learner_goes_on_as_it_did(name, tmp_path):
 
 @same_kernels
 @pytest.mark.parametrize("name", cases.VARIANTS)
-def test_a_learner_that_is_made_now_is_the_saved_one(name, tmp_path):
+def test_a_learner_that_is_made_now_is_the_saved_one(name, tmp_path, monkeypatch):
+    internals.use_prior_of_release_01(monkeypatch)
     learner, facts = cases.grown(name)
     was = recorded("learners")[name]
     assert json.loads(json.dumps(facts)) == {key: was[key] for key in facts}
@@ -255,7 +256,8 @@ def test_rows_are_recognised_as_they_were(name):
 
 @same_kernels
 @pytest.mark.parametrize("name", cases.LEARNERS)
-def test_5000_rounds_are_decided_as_they_were(name):
+def test_5000_rounds_are_decided_as_they_were(name, monkeypatch):
+    internals.use_prior_of_release_01(monkeypatch)
     assert cases.trace(name) == recorded("traces")[name]
 
 
