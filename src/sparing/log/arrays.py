@@ -91,8 +91,8 @@ def find_columns(
         free = [name for name in names if name not in {*others, *table, sets}]
         contexts = tuple(free if taken is None else taken(free))
         _check_present(source, contexts)
-    if not contexts:
-        hint = ". Pass contexts=[...] with the names of the feature columns"
+    if not contexts and raw:
+        hint = ". Pass contexts=[...] with the names of the feature columns; without any, leave features out: the only feature is then a constant"
         raise _column_error(source, "no context columns x_0, x_1, … nor a list column `context`", hint)
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name in contexts:
@@ -106,7 +106,7 @@ def find_columns(
         prefix,
         table,
         sets,
-        raw or (taken is None and set(contexts) <= set(ours)),
+        raw or (taken is None and bool(contexts) and set(contexts) <= set(ours)),
     )
 
 
