@@ -7,6 +7,7 @@ where they are, `convert` writes them in another format.
 import inspect
 import os
 import re
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -16,10 +17,11 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 
 from sparing.engines import Engine, Progress, engine_of, local
-from sparing.errors import LogError
+from sparing.errors import LogError, LogWarning
 from sparing.log import labels, writer
+from sparing.log.column_checks import check_action_labels, check_columns
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
-from sparing.log.features import Encoder
+from sparing.log.features import Encoder, Features
 from sparing.log.formats import obp, open_bandit, vw_json, vw_text
 from sparing.log.formats.events import EventReader, raw_columns
 from sparing.log.formats.interactions import CobaReader, RiverReader
@@ -192,6 +194,11 @@ def _scan_table(source: Any, **options: Any) -> tuple[Rows, list[str]]:
     rows, features = scan_table(source, **options), options.get("features")
     encoder = rows.layout.encoder
     notes = [] if encoder is None else [f"Features: {encoder.described()}."]
+    if not isinstance(features, Encoder):
+        specs = features.specs if isinstance(features, Features) else ()
+        rows.column_warnings = tuple(
+            check_columns(rows, [name for name, spec in specs if spec.kind != "auto"])
+        )
     if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
         return _MappedRows(rows, partial(_aligned, encoder=features)), notes
     return rows, notes
@@ -453,8 +460,8 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     source : path, str, table or mapping
         A file, a folder, a pattern or a URI; an Arrow, pandas or polars table; a mapping of columns; or what another
         tool (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) keeps in memory.
-    contexts, action, reward, propensity, distribution, eligible, context_id : str
-        The columns of a table. `distribution` is the prefix of one probability column for each action, `eligible` a
+    contexts, action, reward, propensity, distribution, eligible, context_id, drop : str
+        The columns of a table; `contexts` and `drop`, the columns to leave out, may be lists. `distribution` is the prefix of one probability column for each action, `eligible` a
         list column of the labels that were available.
     actions : sequence of labels, optional
         Every action, logged or not.
@@ -492,6 +499,11 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     LogError
         If the log is not valid; the message has the row or line.
 
+    Warns
+    -----
+    LogWarning
+        If a column seems to be known only after the action, or to be an id, or if rows repeat others; `drop` leaves a column out.
+
     Examples
     --------
     >>> import sparing
@@ -502,7 +514,17 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     """
     _check_keywords(options)
     rows, assumed = open_log(source, keep=True, **options)
-    return (rows.read(), assumed) if notes else rows.read()
+    log = rows.read()
+    found = list(rows.column_warnings)
+    if isinstance(rows, Scan):
+        found += check_action_labels(log.counts, log.items)
+    _warn(found)
+    return (log, [*assumed, *found]) if notes else log
+
+
+def _warn(sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        warnings.warn(sentence, LogWarning, stacklevel=3)
 
 
 @keywords_of(ColumnRoles)
@@ -532,7 +554,7 @@ def scan(
         Workers of the engine; by default one for each core.
     progress : callable, optional
         Called as `progress(done, total)` during every pass.
-    contexts, action, reward, propensity, distribution, eligible, context_id : str
+    contexts, action, reward, propensity, distribution, eligible, context_id, drop : str
     actions, format, features, items, item_features, delimiter, decimal, **options
         As in `read_log`. With `features="auto"` another tool's log is read into memory.
 
@@ -555,6 +577,7 @@ def scan(
             "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
             "read_log, or write it again"
         )
+    _warn(rows.column_warnings)
     return rows
 
 
