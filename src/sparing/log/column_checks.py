@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from sparing.errors import LogError
 from sparing.log.features.columns import CategoryColumn, Column, HashedColumn, NumberColumn
 from sparing.log.items import Items
 from sparing.log.labels import shorten
@@ -71,7 +72,10 @@ def check_columns(rows: "Scan", declared: Collection[str] = ()) -> list[str]:
     encoder, n = rows.layout.encoder, min(HEAD_ROWS, rows.n_rows)
     if encoder is None or n < LEAST_ROWS:
         return []
-    head = _head(rows, n)
+    try:
+        head = _head(rows, n)
+    except LogError:  # reading the rows raises it, with its place
+        return []
     ends = np.cumsum([int(encoder.constant), *(len(column.names) for column in encoder.columns)])
     limit = LEAKS_BINARY if np.isin(head.rewards, (0.0, 1.0)).all() else LEAKS
     found, leaks = [], set()

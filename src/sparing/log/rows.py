@@ -28,8 +28,7 @@ class Rows(ABC):
 
     `header` is the log without its rows: names, encoder, items, the kind of support, and which optional columns exist.
     `progress` is called with the rows done and all rows during a pass. Computations on the rows in this process may use
-    `threads`; None means one per core. `in_memory`: a pass runs in the caller's thread. `column_warnings` are sentences about columns
-    that should hardly be features.
+    `threads`; None means one per core. `in_memory`: a pass runs in the caller's thread.
     """
 
     header: Log
@@ -37,7 +36,6 @@ class Rows(ABC):
     progress: Progress | None = None
     threads: int | None = None
     in_memory: bool = False
-    column_warnings: tuple[str, ...] = ()
 
     def fold(self, statistic: Statistic[Log, S]) -> S:
         """Compute a statistic in one pass over all rows."""

@@ -21,7 +21,7 @@ from sparing.errors import LogError, LogWarning
 from sparing.log import labels, writer
 from sparing.log.column_checks import check_action_labels, check_columns
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
-from sparing.log.features import Encoder, Features
+from sparing.log.features import Encoder
 from sparing.log.formats import obp, open_bandit, vw_json, vw_text
 from sparing.log.formats.events import EventReader, raw_columns
 from sparing.log.formats.interactions import CobaReader, RiverReader
@@ -194,11 +194,6 @@ def _scan_table(source: Any, **options: Any) -> tuple[Rows, list[str]]:
     rows, features = scan_table(source, **options), options.get("features")
     encoder = rows.layout.encoder
     notes = [] if encoder is None else [f"Features: {encoder.described()}."]
-    if not isinstance(features, Encoder):
-        specs = features.specs if isinstance(features, Features) else ()
-        rows.column_warnings = tuple(
-            check_columns(rows, [name for name, spec in specs if spec.kind != "auto"])
-        )
     if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
         return _MappedRows(rows, partial(_aligned, encoder=features)), notes
     return rows, notes
@@ -515,16 +510,20 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     _check_keywords(options)
     rows, assumed = open_log(source, keep=True, **options)
     log = rows.read()
-    found = list(rows.column_warnings)
-    if isinstance(rows, Scan):
-        found += check_action_labels(log.counts, log.items)
-    _warn(found)
+    found = _warn(rows, options.get("features"), log.counts)
     return (log, [*assumed, *found]) if notes else log
 
 
-def _warn(sentences: Iterable[str]) -> None:
-    for sentence in sentences:
+def _warn(rows: Rows, features: Any, counts: np.ndarray | None = None) -> list[str]:
+    """Warn of columns of a table that should hardly be features, or actions; return the sentences."""
+    if not isinstance(rows, Scan):
+        return []
+    declared = [name for name, spec in getattr(features, "specs", ()) if spec.kind != "auto"]
+    found = [] if isinstance(features, Encoder) else check_columns(rows, declared)
+    found += [] if counts is None else check_action_labels(counts, rows.items)
+    for sentence in found:
         warnings.warn(sentence, LogWarning, stacklevel=3)
+    return found
 
 
 @keywords_of(ColumnRoles)
@@ -577,7 +576,7 @@ def scan(
             "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
             "read_log, or write it again"
         )
-    _warn(rows.column_warnings)
+    _warn(rows, options.get("features"))
     return rows
 
 
