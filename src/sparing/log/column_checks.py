@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HEAD_ROWS = 20_000  # rows that are checked, at most
 LEAST_ROWS = 100  # a shorter table is not checked
-ROWS_IN_ACTION = 30  # rows of an action within which a column must predict the reward
+ROWS_IN_ACTION, MOST_IN_ACTION = 30, 1000  # rows of an action within which a column must predict the reward
 ACTIONS_CHECKED = 20  # actions with the most rows
 BINS = 20  # values, or intervals of values, of a column whose mean rewards are compared
 
@@ -138,7 +138,7 @@ def _explained(head: _Head, column: Column, features: np.ndarray) -> float:
     """Share of the reward's variance that the column explains, in the action where it explains least."""
     counts = np.bincount(head.actions)
     most = np.argsort(-counts, kind="stable")[:ACTIONS_CHECKED]
-    parts = [np.flatnonzero(head.actions == a) for a in most if counts[a] >= ROWS_IN_ACTION]
+    parts = [np.flatnonzero(head.actions == a)[:MOST_IN_ACTION] for a in most if counts[a] >= ROWS_IN_ACTION]
     parts = [rows for rows in parts if _varies(head.rewards[rows])]
     if not parts:
         return 0.0
