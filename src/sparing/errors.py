@@ -58,6 +58,10 @@ class StoppedError(SparingError):
     """A long computation was interrupted; finished parts are kept, and the message names the place."""
 
 
+class LogWarning(UserWarning):
+    """A log can be read, but a column, or rows that repeat, would mislead what is computed from it."""
+
+
 class UnitWarning(UserWarning):
     """A setting or a feature has another magnitude than the log's rewards and features suggest."""
 

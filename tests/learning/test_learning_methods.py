@@ -13,6 +13,7 @@ from sparing.simulation.logging_policies import draw_log
 
 FIXED = {
     "greedy": {"ridge": 1.0},
+    "posterior": {},
     "pessimistic": {},
     "pi-plus": {"ridge": 1.0},
     "opr": {"k": 0.0, "l2": 1e-4},
@@ -247,10 +248,10 @@ def test_without_propensities_the_reward_models_are_left():
     contexts, actions = rng.random((200, 2)), rng.integers(0, 3, 200)
     log = Log.from_arrays(contexts, actions, actions + 0.1 * rng.normal(size=200))
     for method in METHODS:
-        if method in ("greedy", "pessimistic", "boosted", "stacked", "auto"):
+        if method in ("greedy", "posterior", "pessimistic", "boosted", "stacked", "auto"):
             assert (learn(log, method).indices(np.ones((2, 2))) == 2).all()
         else:
-            with pytest.raises(LogError, match=r"propensities.*greedy or pessimistic or boosted"):
+            with pytest.raises(LogError, match=r"propensities.*greedy or posterior or pessimistic"):
                 learn(log, method)
     with pytest.raises(LogError, match="needs propensities"):
         learn(log, "greedy", score="support-aware")

@@ -129,6 +129,7 @@ def test_noon_and_midnight():
     assert cells.parse_time("1/2/2026 12:05PM", cells.DAY).hour == 12
 
 
+@pytest.mark.filterwarnings("ignore::sparing.errors.LogWarning")
 def test_a_later_batch_tells_the_order(tmp_path):
     seen = [*AMBIGUOUS, *MOMENTS.strftime("%m/%d/%Y")]
     frame = pd.DataFrame({"seen": seen, "action": ["a", "b"] * N, "reward": np.arange(2 * N) / N})

@@ -42,6 +42,7 @@ def test_others_are_none(text):
     assert not cells.is_time(text)
 
 
+@pytest.mark.filterwarnings("ignore::sparing.errors.LogWarning")
 def test_dates_that_cannot_be_told_are_left_out_with_a_word():
     log = read(seen=[f"{1 + i % 28}.{1 + i % 12}.{10 + i}" for i in range(N)], age=np.arange(N))
     assert (

@@ -40,6 +40,7 @@ def as_arrow(frame, folder):
     return folder / "log.arrow"
 
 
+@pytest.mark.filterwarnings("ignore::sparing.errors.LogWarning")
 @pytest.mark.parametrize("kept", [as_frame, as_parquet, as_arrow])
 @pytest.mark.parametrize(
     ("names", "said"),
@@ -57,6 +58,7 @@ def test_a_named_index_is_no_feature_and_told(kept, names, said, tmp_path):
         assert np.array_equal(log.encoder.encode_table(live), log.contexts)
 
 
+@pytest.mark.filterwarnings("ignore::sparing.errors.LogWarning")
 def test_an_index_that_is_named_is_taken():
     frame = FRAME.set_index("user")
     assert (
@@ -67,6 +69,7 @@ def test_an_index_that_is_named_is_taken():
     assert sparing.read_log(frame, context_id="user", features="auto").n_features == 4
 
 
+@pytest.mark.filterwarnings("ignore::sparing.errors.LogWarning")
 @pytest.mark.parametrize("names", [["region"], ["user", "region"]])
 def test_a_column_that_has_become_the_index_is_told(names):
     learner = sparing.confident(sparing.read_log(FRAME))

@@ -103,6 +103,7 @@ def test_it_is_not_written(tmp_path):
     assert not (tmp_path / "out.jsonl").exists()
 
 
+@pytest.mark.filterwarnings("ignore::sparing.errors.LogWarning")
 def test_whole_numbers_beyond_64_bits_are_read(tmp_path):
     lines = [
         {**row, "id": 2**63 + i * 10**6, "size": [2**70, 0.5][i % 2], "model": 10**20 + i % 2}

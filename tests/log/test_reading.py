@@ -192,9 +192,9 @@ def test_a_column_that_was_named_must_be_there(options, message):
         read_log(ROWS, **options)
 
 
-def test_contexts_must_be_there():
+def test_contexts_as_they_are_must_be_there():
     with pytest.raises(LogError, match=r"no context columns x_0, x_1, … .* it has 'action', 'reward'\. Pass"):
-        read_log({"action": ["a"], "reward": [1.0]})
+        read_log({"action": ["a"], "reward": [1.0]}, features="raw")
 
 
 def test_only_the_first_of_many_columns_are_listed():

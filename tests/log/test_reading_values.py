@@ -114,6 +114,7 @@ def test_nested_labels_are_refused(labels):
         read_log(with_columns(action=labels, eligible=None), actions=[1, 2])
 
 
+@pytest.mark.filterwarnings("ignore::sparing.errors.LogWarning")
 @pytest.mark.parametrize(("kind", "far"), [("int8", 100), ("int16", 20_000), ("int32", 20_000)])
 def test_labels_in_narrow_whole_numbers_are_themselves(kind, far):
     """Differences of labels need more room than the labels."""

@@ -184,9 +184,10 @@ def estimate_support(
 
 
 def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to search and rows to count, no context in both."""
+    """Rows to search and rows to count, no context in both, unless there is only one."""
     rng = np.random.default_rng([seed, 31])
-    side = rng.permutation(log.n_contexts)[log.groups] % 2
+    groups = log.groups if log.n_contexts > 1 else np.arange(log.n_rows)
+    side = rng.permutation(int(groups.max(initial=-1)) + 1)[groups] % 2
     first = searched(np.flatnonzero(side == 0), log.n_features, rng)
     return first, np.sort(rng.permutation(np.flatnonzero(side == 1))[:COUNTED_ROWS])
 

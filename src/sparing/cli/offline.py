@@ -67,7 +67,13 @@ def audit(
     else:
         _print_audit(found)
         terminal.print_next_step(
-            "what can be learnt from the log alone", ["learn", *log.repeat_options(reward_range=reward_range)]
+            "what can be learnt from the log alone",
+            [
+                "learn",
+                *log.repeat_options(
+                    reward_range=reward_range, method="posterior" if "items" in log.given else None
+                ),
+            ],
         )
     if html is not None:
         terminal.print_status(f"Page: {html}")
@@ -97,7 +103,7 @@ def _print_audit(found: "Audit") -> None:
     estimates=True,
     method=(
         "greedy",
-        "auto (tries several), greedy, pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
+        "auto (tries several), greedy, posterior (with --items too), pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
         "extrapolation, poem, norm-poem or caipwl.",
     ),
     out=(Path("policy.sparing"), "Where to save the policy."),
@@ -127,12 +133,19 @@ def learn(
     """
     import numpy as np
 
+    from sparing.errors import SettingError
     from sparing.evaluation import evaluate as evaluate_policy
+    from sparing.learning import METHODS, USE_ITEMS
     from sparing.learning import learn as learn_policy
     from sparing.log.rows import as_rows
     from sparing.policies.files import save_policy
     from sparing.policies.policy import mean_probabilities
 
+    if "items" in log.given and method in METHODS and method not in USE_ITEMS:
+        raise SettingError(
+            f"--items with --method {method}, which does not use features of actions. "
+            f"Use --method {' or '.join(USE_ITEMS)}, or leave --items out"
+        )
     table, settings = log.open(), options.settings(option)
     if reward_range:
         settings["reward_range"] = options.pair(reward_range)

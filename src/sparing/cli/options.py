@@ -5,6 +5,8 @@ import csv
 import functools
 import inspect
 import shlex
+import sys
+import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparing.cli import terminal
-from sparing.errors import FileError, KindError, LogError, SettingError
+from sparing.errors import FileError, KindError, LogError, LogWarning, SettingError
 from sparing.log.columns import ColumnRoles
 from sparing.validation import reward_range
 
@@ -94,11 +96,17 @@ class GivenLog:
             terminal.progress_bar(f"{'scanning' if scanned else 'reading'} the log") as bar,
         ):
             if not scanned:
-                log = formats.read_log(self.path, **keywords)
+                with warnings_printed():
+                    log = formats.read_log(self.path, **keywords)
             else:
-                rows = formats.scan(
-                    self.source, engine=engine or "local", workers=workers or None, progress=bar, **keywords
-                )
+                with warnings_printed():
+                    rows = formats.scan(
+                        self.source,
+                        engine=engine or "local",
+                        workers=workers or None,
+                        progress=bar,
+                        **keywords,
+                    )
                 rows.progress, log = None, rows
             _print_what_was_read(log)
             if part:
@@ -121,9 +129,24 @@ class GivenLog:
             "items": given.pop("items") or None,
             "item_features": features_of(given.pop("item_features")),
             "contexts": words(given.pop("contexts"), "contexts") or None,
+            "drop": words(given.pop("drop"), "drop") or None,
             "actions": labels(self.source, given, words(given.pop("actions"), "actions")) or None,
             **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
+
+
+@contextlib.contextmanager
+def warnings_printed() -> Iterator[None]:
+    """Print warnings about a log's columns as lines of the command."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LogWarning)
+        yield
+    for each in caught:
+        if issubclass(each.category, LogWarning):
+            text = terminal.as_cli_options(str(each.message), sys.argv[1:])
+            terminal.print_status(f"sparing: warning: {text}")
+        else:
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def _print_what_was_read(log: "AnyLog") -> None:

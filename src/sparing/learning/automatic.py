@@ -9,6 +9,7 @@ import numpy as np
 from sparing.errors import InputError, LogError, MissingExtraError, SettingError
 from sparing.evaluation.intervals import Terms
 from sparing.learning.objectives import completed_rewards, minimise
+from sparing.learning.posterior import posterior_rewards
 from sparing.learning.request import LearningRequest, TrainingData, prepare_training_data
 from sparing.learning.ridge import (
     Hyperparameters,
@@ -41,7 +42,7 @@ STRENGTHS = (1e-4, 1e-3, 1e-5)  # L2 regularisation relative to weights of mean 
 BEYOND_CHANCE = 3.0  # standard errors by which an informative logger beats the mean of its supported actions
 ON_SUPPORT = " on the support"  # suffix of a method's name when its policy is restricted to the support
 
-CANDIDATES = ("greedy", "pessimistic", "caipwl", "opr-dlm", "ipw-logistic", "boosted", "stacked")
+CANDIDATES = ("greedy", "posterior", "pessimistic", "caipwl", "opr-dlm", "ipw-logistic", "boosted", "stacked")
 """The methods that are compared; equal limits go to the earlier one."""
 
 LEAST_VOTE = 0.05
@@ -154,7 +155,10 @@ def _imitate(part: TrainingData, baseline: float, l2: float) -> np.ndarray:
 TREES: dict[str, Callable[..., Policy]] = {"boosted": boosted_policy, "stacked": stacked_policy}
 """Methods that share one boosted reward model."""
 
-BY_REWARD_MODEL = ("greedy", *TREES)
+BY_ERROR = ("greedy", "posterior", "boosted")
+"""Methods between which `auto` chooses by held-out error where there are no propensities."""
+
+BY_REWARD_MODEL = ("greedy", "posterior", *TREES)
 """Methods that play the best action by a reward model, supported or not: `auto` also tries them on the support."""
 
 
@@ -194,7 +198,7 @@ def auto(request: LearningRequest, *, candidates: Sequence[str] = CANDIDATES) ->
     that fold. Its value there is doubly robust, w·(r − r̂) + Σ_a π·r̂ over the supported actions;
     `support_aware_rewards` gives the value of all others. If contexts differ in their support, candidates that follow
     a reward model are tried on the actions that a context is likely to support, and without that restriction only if
-    the model is trusted. Without propensities `auto` takes the reward model, greedy or boosted, with the least error.
+    the model is trusted. Without propensities `auto` takes the reward model (greedy, posterior or boosted) with the least error.
     """
     from sparing.learning.learn import METHODS  # which contains this method
 
@@ -255,11 +259,12 @@ def _votes(terms: dict[str, Terms]) -> dict[str, float]:
 def _by_error(
     request: LearningRequest, candidates: Sequence[str]
 ) -> tuple[str, CandidateSet, tuple[str, ...]]:
-    """Greedy or boosted, whichever explains held-out rewards better once shifted and scaled."""
-    usable = [name for name in candidates if name in ("greedy", "boosted")]
+    """Greedy, posterior or boosted, whichever explains held-out rewards best once shifted and scaled."""
+    usable = [name for name in candidates if name in BY_ERROR]
     if not usable:
         raise LogError(
-            f"without propensities auto chooses between greedy and boosted; candidates={candidates!r}"
+            f"without propensities auto chooses between {', '.join(BY_ERROR[:-1])} and {BY_ERROR[-1]}; "
+            f"candidates={candidates!r}"
         )
     log, model, notes = request.log, None, []
     if "boosted" in usable:
@@ -267,7 +272,14 @@ def _by_error(
             model = boosted_rewards(request)
         except MissingExtraError as error:
             notes.append(f"boosted was not tried: {error}")
-    fitted = {"greedy": choose_ridge(request, crossfitted=True).rewards(log)} if "greedy" in usable else {}
+    choice, fitted = choose_ridge(request, crossfitted=True), {}
+    if "greedy" in usable:
+        fitted["greedy"] = choice.rewards(log)
+    if "posterior" in usable:
+        try:
+            fitted["posterior"] = posterior_rewards(log, choice)
+        except LogError as error:
+            notes.append(f"posterior was not tried: {error}")
     if model is not None:
         fitted["boosted"] = model.held_out(log.contexts)
     errors = {
@@ -308,17 +320,21 @@ def _candidate_notes(
 def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> CandidateSet:
     """Fit every candidate without each fold of contexts; those that the log does not allow are left out with a note."""
     log = prepare_training_data(request, "auto", "logged").log
-    linear, boosted = choose_ridge(request, crossfitted=True).rewards(log), None
+    choice = choose_ridge(request, crossfitted=True)
+    rewards = {"greedy": choice.rewards(log)}
     model, tables, notes = None, {}, []
     request.progress.total = len(candidates) + 1
     for name in candidates:
         try:
-            if name in TREES:
-                if model is None or boosted is None:
+            if name in TREES or name == "posterior":
+                if name == "posterior":
+                    rewards[name] = posterior_rewards(log, choice)
+                elif model is None:
                     model = boosted_rewards(request)
-                    boosted = model.held_out(log.contexts)
+                    rewards["boosted"] = model.held_out(log.contexts)
+                    rewards["stacked"] = _stacked(log, rewards)
                 allowed = prepare_training_data(request, name, "logged").allowed
-                tables[name] = _best_by_rewards(request, name, linear, boosted, allowed)
+                tables[name] = _best_by_rewards(request, rewards[name], allowed)
             else:
                 tables[name] = _held_out_table(request, log, name)
         except (LogError, MissingExtraError) as error:
@@ -326,14 +342,14 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
         request.progress.step()
     if not tables:
         raise LogError("none of the candidates can be learnt from this log: " + "; ".join(notes))
-    models = [linear] if boosted is None else [linear, boosted]
+    models = [rewards[name] for name in ("greedy", "boosted") if name in rewards]
     fitted = min(models, key=lambda each: float(((log.rewards - _logged(log, each)) ** 2).mean()))
     trusted = extrapolation_trusted(log, fitted)
     mask = log.support.mask() if log.support.known else None
     if request.support is None and mask is not None and (mask != mask[0]).any():
         allowed = _held_out_support(request)
         for name in [name for name in BY_REWARD_MODEL if name in tables]:
-            tables[name + ON_SUPPORT] = _best_by_rewards(request, name, linear, boosted, allowed)
+            tables[name + ON_SUPPORT] = _best_by_rewards(request, rewards[name], allowed)
             if not trusted:
                 del tables[name]
     return CandidateSet(log, tables, fitted, model, trusted, tuple(notes))
@@ -350,19 +366,15 @@ def _held_out_table(request: LearningRequest, log: Log, name: str) -> np.ndarray
     return table
 
 
-def _best_by_rewards(
-    request: LearningRequest,
-    name: str,
-    linear: np.ndarray,
-    boosted: np.ndarray | None,
-    allowed: np.ndarray | None,
-) -> np.ndarray:
-    """The same for the best `allowed` action (n, K) by linear rewards (n, K), boosted ones, or both stacked."""
-    log, rewards = request.log, linear
-    if boosted is not None and name in TREES:
-        parts = reward_weights(log, linear, boosted) if name == "stacked" else (0.0, 1.0)
-        rewards = parts[0] * linear + parts[1] * boosted
-    return one_hot(best_actions(rewards, request.priority, allowed), log.n_actions)
+def _best_by_rewards(request: LearningRequest, rewards: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
+    """The same for the best `allowed` action (n, K) by cross-fitted rewards (n, K)."""
+    return one_hot(best_actions(rewards, request.priority, allowed), request.log.n_actions)
+
+
+def _stacked(log: Log, rewards: dict[str, np.ndarray]) -> np.ndarray:
+    linear, boosted = rewards["greedy"], rewards["boosted"]
+    weights = reward_weights(log, linear, boosted)
+    return np.asarray(weights[0] * linear + weights[1] * boosted)
 
 
 def _likely_support(log: Log) -> KnownSupport:

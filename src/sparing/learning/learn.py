@@ -2,7 +2,7 @@
 
 Each takes a `LearningRequest` and its own options: regression (greedy, pessimistic), a table (π⁺), direct loss minimisation
 (OPR-DLM), and softmax-linear policies (OPR, reward extrapolation, POEM, Norm-POEM, CAIPWL). Boosting, imitation and the
-choice of method are in `automatic`.
+choice of method are in `automatic`, the posterior mean in `posterior`.
 """
 
 import difflib
@@ -19,6 +19,7 @@ from sparing.errors import LogError, SettingError
 from sparing.learning import objectives
 from sparing.learning.automatic import auto, boosted, ipw_logistic, stacked
 from sparing.learning.objectives import Objective, completed_rewards, descend, maximise
+from sparing.learning.posterior import posterior
 from sparing.learning.request import LearningRequest, TrainingData, prepare_training_data
 from sparing.learning.ridge import RIDGES, Hyperparameters, choose_ridge, crossfitted_scores, fit_best, grid
 from sparing.log import Log
@@ -274,6 +275,7 @@ def _strengths(request: LearningRequest) -> np.ndarray:
 
 METHODS: dict[str, Callable[..., Policy]] = {
     "greedy": greedy,
+    "posterior": posterior,
     "pessimistic": pessimistic,
     "pi-plus": pi_plus_policy,
     "opr": opr,
@@ -289,8 +291,11 @@ METHODS: dict[str, Callable[..., Policy]] = {
 }
 """Offline learners by name; each takes a `LearningRequest` and its own options."""
 
-BY_PASSES = ("greedy", "pessimistic")
+BY_PASSES = ("greedy", "posterior", "pessimistic")
 """Methods that need only sums over the rows, so they learn from a scan too."""
+
+USE_ITEMS = ("posterior", "auto")
+"""Methods that use features of the actions."""
 
 SHARED = ("support", "reward_range", "folds")
 
@@ -309,7 +314,7 @@ def learn(
     Parameters
     ----------
     log : Log or Scan
-        A scan is accepted by `greedy` and `pessimistic`, which make passes over it; results are equal to those of the
+        A scan is accepted by `greedy`, `posterior` and `pessimistic`, which make passes over it; results are equal to those of the
         same rows in memory.
     method : str
         One of `METHODS`.
@@ -357,7 +362,7 @@ def learn(
         raise SettingError(
             f"{what} needs all rows in memory at once, and this log is scanned ({log.n_rows:,} rows). Learn from a random "
             "part, learn(log.sample(200_000), ...), at the prompt --sample 200000, or from all of them, read with "
-            f"sparing.read_log(...); {' and '.join(BY_PASSES)} learn from a scan as it is"
+            f"sparing.read_log(...); {', '.join(BY_PASSES[:-1])} and {BY_PASSES[-1]} learn from a scan as it is"
         )
     rows, split = as_rows(log), None
     if holdout != 0 and rows.n_rows:
@@ -365,6 +370,9 @@ def learn(
     counter = ProgressCounter(progress)
     request = LearningRequest(rows, seed, progress=counter, fingerprint=by_passes, **shared)
     policy: Any = fit(request, **options)
+    if log.items is not None and method not in USE_ITEMS:
+        unused = f"the log's item features are not used by {method}; {' and '.join(USE_ITEMS)} use them"
+        policy = replace(policy, notes=(*policy.notes, unused))
     fingerprint = policy.trained_on or TrainingFingerprint.of(rows)
     learned: Policy = replace(policy, trained_on=replace(fingerprint, split=split), encoder=log.encoder)
     counter.step()

@@ -15,7 +15,7 @@ from sparing.policies.support import KnownSupport, log_support, user_support
 from sparing.validation import integer
 from sparing.validation import reward_range as known_range
 
-WITHOUT_PROPENSITIES = ("greedy", "pessimistic", "boosted", "stacked", "auto")
+WITHOUT_PROPENSITIES = ("greedy", "posterior", "pessimistic", "boosted", "stacked", "auto")
 FOLDS = 3  # of contexts, by which hyper-parameters are chosen and reward models cross-fitted
 REL_TOLERANCE = 1e-12  # a deviation below this share of the largest reward is rounding
 

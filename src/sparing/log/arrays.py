@@ -82,8 +82,9 @@ def find_columns(
             raise _column_error(source, f"no {role} column {shorten(name)}", _guess(source, role, name))
     _check_stored_columns(source, columns)
     given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
-    others = set(distinct(*given))
-    ours = _default_columns(source, others)
+    dropped = dropped_columns(source, columns)
+    others = {*distinct(*given), *dropped}
+    ours = tuple(name for name in _default_columns(source, others) if name not in dropped)
     named = columns.contexts if taken is None else None
     contexts = _named_columns(source, named) if named is not None else () if taken else ours
     prefix, table, sets = _support_columns(source, columns, others.union(contexts))
@@ -91,9 +92,10 @@ def find_columns(
         free = [name for name in names if name not in {*others, *table, sets}]
         contexts = tuple(free if taken is None else taken(free))
         _check_present(source, contexts)
-    if not contexts:
-        hint = ". Pass contexts=[...] with the names of the feature columns"
+    if not contexts and raw:
+        hint = ". Pass contexts=[...] with the names of the feature columns; without any, leave features out: the only feature is then a constant"
         raise _column_error(source, "no context columns x_0, x_1, … nor a list column `context`", hint)
+    contexts = tuple(name for name in contexts if name not in dropped)
     for role, name in (("action", columns.action), ("reward", columns.reward)):
         if name in contexts:
             raise _column_error(source, f"{shorten(name)} as the {role}, so it cannot be a feature")
@@ -106,8 +108,19 @@ def find_columns(
         prefix,
         table,
         sets,
-        raw or (taken is None and set(contexts) <= set(ours)),
+        raw or (taken is None and bool(contexts) and set(contexts) <= set(ours)),
     )
+
+
+def dropped_columns(source: TableSource, columns: ColumnRoles) -> tuple[str, ...]:
+    """The columns to leave out, which must be there and have no role."""
+    drop = columns.drop
+    dropped = () if drop is None else (drop,) if isinstance(drop, str) else tuple(drop)
+    _check_present(source, dropped, "column", "in drop")
+    for role, name in (("action", columns.action), ("reward", columns.reward)):
+        if name in dropped:
+            raise _column_error(source, f"{shorten(name)} as the {role}, so it cannot be in drop")
+    return dropped
 
 
 def _check_stored_columns(source: TableSource, columns: ColumnRoles) -> None:
@@ -180,7 +193,9 @@ def _named_columns(source: TableSource, contexts: str | Sequence[str]) -> tuple[
     return chosen
 
 
-def _check_present(source: TableSource, chosen: Sequence[str]) -> None:
+def _check_present(
+    source: TableSource, chosen: Sequence[str], what: str = "context column", where: str = ""
+) -> None:
     missing = [name for name in chosen if name not in source.schema.names]
     if missing:
         free = [name for name in source.schema.names if name not in chosen]
@@ -188,7 +203,8 @@ def _check_present(source: TableSource, chosen: Sequence[str]) -> None:
         hint = (
             f". Did you mean {guess}? Name columns as the table does, or rename them there" if guess else ""
         )
-        raise _column_error(source, f"no context column {', '.join(map(shorten, missing))}", hint)
+        names = ", ".join(map(shorten, missing))
+        raise _column_error(source, f"no {what} {names}{', named ' + where if where else ''}", hint)
 
 
 def _default_columns(source: TableSource, others: set[str]) -> tuple[str, ...]:

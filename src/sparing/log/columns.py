@@ -21,6 +21,7 @@ class ColumnKeywords(TypedDict, total=False):
     distribution: str | None
     eligible: str | None
     context_id: str | None
+    drop: str | Sequence[str] | None
 
 
 def _role(default: str | None, help_text: str) -> Any:
@@ -31,7 +32,8 @@ def _role(default: str | None, help_text: str) -> Any:
 class ColumnRoles:
     """The column of each role; a default name that the table does not have is left out.
 
-    `contexts` are scalar columns or one list column; `distribution` is the prefix of one column per action.
+    `contexts` are scalar columns or one list column; `distribution` is the prefix of one column per action; `drop` are columns
+    that have no role.
     """
 
     contexts: str | Sequence[str] | None = _role(None, "Context columns, with commas; default: x_0, x_1, …")
@@ -41,6 +43,7 @@ class ColumnRoles:
     distribution: str | None = _role("p_", "Prefix of the probability columns.")
     eligible: str | None = _role("eligible", "The column of eligible sets.")
     context_id: str | None = _role("context_id", "The column of context ids.")
+    drop: str | Sequence[str] | None = _role(None, "Columns to leave out, with commas.")
 
 
 def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:

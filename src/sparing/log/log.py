@@ -192,7 +192,7 @@ class Log:
             feature_names = encoder.names
         if contexts.ndim != 2 or contexts.shape[1] < 1:
             raise LogError(
-                f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more"
+                f"contexts of shape {contexts.shape}; expected (rows, features) with a feature or more; without any, pass a column of ones"
             )
         check_features(contexts, feature_names, first_row=first_row)
         n, d = contexts.shape

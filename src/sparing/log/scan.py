@@ -181,7 +181,9 @@ def infer_layout(
             source, used, statistic, identity_batch, partition=partition, engine=engine, progress=progress
         )
         if plan is not None and rows:
+            dropped = [(name, "left out, dropped") for name in arrays.dropped_columns(source, roles)]
             fixed = plan.fitted(source, columns, engine)
+            fixed = replace(fixed, left_out=(*fixed.left_out, *dropped))
         if names is None:
             names = _seen_names(source, seen)
     if not rows:

@@ -361,7 +361,7 @@ def fit_propensities(
     tried: np.ndarray | None = None,
     keys: np.ndarray | None = None,
 ) -> PropensityFit:
-    """Fit μ̂(a|x); each row is predicted by a model fitted without its context.
+    """Fit μ̂(a|x); each row is predicted by a model fitted without its context, unless there is only one.
 
     Never-logged actions and actions outside a row's known support have probability 0. One temperature, which maximises the
     likelihood of the logged actions, calibrates the scores.
@@ -369,8 +369,12 @@ def fit_propensities(
     If the log is a sample, `folds`, `tried` (K,) (whether an action has rows) and `keys` (n,) (of the sampling) are those of the
     longer log. If there are too many rows to fit, those with the smallest keys are used.
     """
-    folds = folds if isinstance(folds, Folds) else Folds.of(log, folds, seed)
     keys = row_keys(np.arange(log.n_rows)) if keys is None else keys
+    tried = log.counts > 0 if tried is None else tried
+    checked = smallest(keys, max(1, CHECKED_CELLS // log.n_actions))
+    if not isinstance(folds, Folds) and log.n_contexts == 1:
+        return _shares_of_actions(log, min(folds, log.n_rows), seed, checked, tried)
+    folds = folds if isinstance(folds, Folds) else Folds.of(log, folds, seed)
     fold_of = folds.assign_folds(log)
     theta = np.zeros((folds.count, log.n_actions, log.n_features))
     offset = np.full((folds.count, log.n_actions), -np.inf)
@@ -386,9 +390,20 @@ def fit_propensities(
             theta[fold, seen], offset[fold, seen] = fit_log_odds(log.contexts[rows], places, len(seen))
         if progress is not None:
             progress(fold + 1, folds.count)
-    checked = smallest(keys, max(1, CHECKED_CELLS // log.n_actions))
-    tried = log.counts > 0 if tried is None else tried
     return PropensityFit(log, fold_of, theta, offset, rows_trained, checked, tried).temperature_scaled()
+
+
+def _shares_of_actions(
+    log: Log, folds: int, seed: int, checked: np.ndarray, tried: np.ndarray
+) -> PropensityFit:
+    """The fit to a log of one context: the shares of the actions in the other folds of rows."""
+    fold_of = np.random.default_rng([seed, 32]).permutation(log.n_rows) % folds
+    held = np.stack([np.bincount(log.actions[fold_of == f], minlength=log.n_actions) for f in range(folds)])
+    with np.errstate(divide="ignore"):
+        offset = np.log((log.counts - held) / log.n_rows)
+    theta = np.zeros((folds, log.n_actions, log.n_features))
+    rows = int((log.n_rows - held.sum(axis=1)).min())
+    return PropensityFit(log, fold_of, theta, offset, rows, checked, tried).temperature_scaled()
 
 
 class Calibration(NamedTuple):

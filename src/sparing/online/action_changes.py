@@ -8,13 +8,14 @@ import numpy as np
 
 from sparing.errors import DecisionError, SettingError
 from sparing.log.labels import normalize_label
+from sparing.model.posterior import as_features
 from sparing.model.prior import BETWEEN, evidence_prior, spread_between_actions
 from sparing.online import algorithms
 from sparing.online.confidence_sets import packed
 from sparing.online.engine import state, updates
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import SupportedRule
-from sparing.online.start import as_features, centred_sets, posterior_sets
+from sparing.online.start import centred_sets, posterior_sets
 
 if TYPE_CHECKING:
     from sparing.online.learner import Learner

@@ -12,6 +12,7 @@ from sparing.log import Log
 from sparing.log.rows import AnyLog, Rows
 from sparing.model.confidence import Assumptions, positive
 from sparing.model.confidence import SupportedSetRule as ChooseSupported
+from sparing.model.posterior import ItemFeatures, fit_prior, fit_prior_scale, resolve_items
 from sparing.model.prior import Prior
 from sparing.model.statistics import LogSummary
 from sparing.online.confidence_sets import ConfidenceSets
@@ -19,19 +20,15 @@ from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, SkipRule, SupportedRule
 from sparing.online.start import (
-    ItemFeatures,
     KernelOption,
     LearnerSettings,
     LearnerStart,
     call_terms,
     centred_sets,
-    fit_prior,
-    fit_prior_scale,
     future_contexts,
     posterior_sets,
     price_for,
     reprice,
-    resolve_items,
     resolve_kernel,
     resolve_reward_range,
     resolve_start,

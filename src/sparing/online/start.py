@@ -4,7 +4,7 @@ import functools
 import inspect
 import math
 import warnings
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypedDict
 
@@ -17,16 +17,8 @@ from sparing.log.rows import AnyLog, Rows
 from sparing.log.sketches import sample_contexts
 from sparing.model.confidence import Assumptions
 from sparing.model.linearity import sample, with_kernel
-from sparing.model.prior import (
-    BETWEEN,
-    FeatureBlocks,
-    Prior,
-    blocks_of,
-    evidence_prior,
-    reward_deviation,
-    spread_between_actions,
-    standardised,
-)
+from sparing.model.posterior import feature_blocks
+from sparing.model.prior import Prior, reward_deviation
 from sparing.model.statistics import LogSummary, Statistics
 from sparing.online.confidence_sets import ConfidenceSets, InitialSets
 from sparing.online.engine import choice, runs
@@ -195,9 +187,6 @@ def _names(n_actions: int | None, actions: Sequence[Hashable] | None) -> tuple[H
     return tuple(range(n_actions))
 
 
-ItemFeatures = Mapping[Hashable, Sequence[float]] | np.ndarray
-"""Features of the actions: by label, or an array (K, q)."""
-
 KernelOption = int | str | None
 """Kernel features to add: a number of landmarks, `auto` by evidence, or none."""
 
@@ -206,42 +195,6 @@ TOLERATED = 0.05
 
 MOST_RAISES = 20
 """How often the noise may be raised before a posterior is rejected as inexact."""
-
-
-def fit_prior(
-    log: Log | LogSummary,
-    sums: Statistics,
-    *,
-    noise: float | None,
-    items: ItemFeatures | None = None,
-    scale: float | None = None,
-    mean: Any = None,
-) -> Prior:
-    """The prior estimated from a log, with the blocks of its encoder if it has one."""
-    z, standard = (None, None) if items is None else standardised(features_of(items, log))
-    return evidence_prior(
-        sums, blocks=_blocks(log, sums), items=z, standard=standard, noise=noise, scale=scale, mean=mean
-    )
-
-
-def fit_prior_scale(log: Log | LogSummary, sums: Statistics, ridge: float, **given: Any) -> Prior:
-    """The prior of a posterior: by evidence, except for raw features without a constant, whose level it cannot separate."""
-    own = given["items"] is not None or given["scale"] is not None or given["mean"] is not None
-    found = None if own else spread_between_actions(sums, _blocks(log, sums), ridge)
-    if found is None:
-        return fit_prior(log, sums, **given)
-    prior = fit_prior(log, sums, **{**given, "scale": found[0], "mean": found[1]})
-    return replace(prior, given=(*prior.given, BETWEEN))
-
-
-def _blocks(log: Log | LogSummary, sums: Statistics) -> FeatureBlocks:
-    return blocks_of(sums, None if log.encoder.is_raw else log.encoder.blocks)
-
-
-def resolve_items(log: Any, items: ItemFeatures | None) -> ItemFeatures | None:
-    """The items that were passed, else those of the log, if any."""
-    known = log.items if isinstance(log, Log | LogSummary) else None
-    return items if items is not None or known is None else known.features
 
 
 def resolve_kernel(log: Any, kernel: KernelOption) -> Any:
@@ -273,7 +226,7 @@ def resolve_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> fl
                 "without logged rows there is no deviation to take a tolerance from; pass tolerance=..."
             )
         return float(tolerance)
-    deviation = reward_deviation(sums, _blocks(log, sums))
+    deviation = reward_deviation(sums, feature_blocks(log, sums))
     if tolerance is None:
         return TOLERATED * deviation
     if tolerance > deviation / 2 > 0:
@@ -284,41 +237,6 @@ def resolve_tolerance(tolerance: float | None, log: Any, sums: Statistics) -> fl
             stacklevel=4,
         )
     return float(tolerance)
-
-
-def features_of(items: ItemFeatures, log: Log | LogSummary) -> np.ndarray:
-    """Item features of every action, (K, q)."""
-    names = log.action_names
-    if isinstance(items, Mapping):
-        missing = [name for name in names if name not in items]
-        if missing:
-            raise SettingError(
-                f"items has no features of action {missing[0]!r} ({len(missing)} of {len(names)} are missing); "
-                "give features of every action"
-            )
-        rows = [as_features(items[name]) for name in names]
-        given: np.ndarray = np.array(rows) if len({len(row) for row in rows}) == 1 else np.zeros(0)
-    else:
-        found = np.asarray(items)
-        given = found.astype(np.float64) if found.dtype.kind in "biuf" else np.zeros(0)
-    fits = given.ndim == 2 and len(given) == len(names) and given.size > 0
-    if not (fits and np.isfinite(given).all()):
-        raise SettingError(
-            f"items of shape {given.shape}; expected as many finite numbers for each of {len(names)} actions"
-        )
-    return given
-
-
-def as_features(features: Any, many: int | None = None) -> np.ndarray:
-    """The features of one item (q,), as finite numbers."""
-    try:
-        given = np.array(features, dtype=np.float64)
-    except (TypeError, ValueError):
-        given = np.zeros((0, 0))
-    if given.ndim != 1 or not np.isfinite(given).all() or (many is not None and len(given) != many):
-        number = "a list of" if many is None else many
-        raise SettingError(f"item features {features!r}; expected {number} finite numbers")
-    return given
 
 
 def posterior_sets(

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from sparing.engines import Progress
 from sparing.errors import InputError, SettingError, UnitWarning
 from sparing.log import Log
+from sparing.log.column_checks import check_action_labels
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.model.confidence import SupportedSetRule, elbow, find_elbow, more_logged_half, most_logged
 from sparing.model.linearity import LackOfFit, lack_of_fit, sample
@@ -172,7 +173,7 @@ def plan(
         noise=starts[0].assumptions.noise,
         prior_scale=float(np.sqrt((starts[0].prior.spread ** 2).mean())) if starts[0].prior else 0.0,
         assumptions=(*_assumptions(log, starts), _reading(options, strata)),
-        warnings=_warnings(fit, kernel),
+        warnings=(*check_action_labels(sums.counts, log.items), *_warnings(fit, kernel)),
         call_cost=cost,
         budget=calls,
         regret=bound,

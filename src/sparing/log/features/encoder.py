@@ -268,7 +268,7 @@ class Encoder:
             mend = (
                 f"The frame's index, which is not read, has {listed(hidden, SHOWN)}: pass frame.reset_index()"
             )
-        return f"{' and '.join(parts)}{asked} columns are {listed(known, 12)}. {mend}"
+        return f"{' and '.join(parts)}{asked} columns are {listed(known, 12) or 'none'}. {mend}"
 
     # Many rows.
 
@@ -453,6 +453,8 @@ class Encoder:
         took += [f"{name or repr(name)}: {why}" for name, why in self.left_out]
         if self.kernel is not None:
             took.append(f"{self.kernel.size} kernel features")
+        if not self.columns and self.constant:
+            took.append("a constant alone, so every round is alike (a context-free bandit)")
         return "; ".join(took)
 
     def __repr__(self) -> str:

@@ -7,6 +7,7 @@ where they are, `convert` writes them in another format.
 import inspect
 import os
 import re
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -16,8 +17,9 @@ from typing import Any, Literal, Unpack, overload
 import numpy as np
 
 from sparing.engines import Engine, Progress, engine_of, local
-from sparing.errors import LogError
+from sparing.errors import LogError, LogWarning
 from sparing.log import labels, writer
+from sparing.log.column_checks import check_action_labels, check_columns
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.features import Encoder
 from sparing.log.formats import obp, open_bandit, vw_json, vw_text
@@ -453,8 +455,8 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     source : path, str, table or mapping
         A file, a folder, a pattern or a URI; an Arrow, pandas or polars table; a mapping of columns; or what another
         tool (OBP, Open Bandit Dataset, Vowpal Wabbit, coba, river) keeps in memory.
-    contexts, action, reward, propensity, distribution, eligible, context_id : str
-        The columns of a table. `distribution` is the prefix of one probability column for each action, `eligible` a
+    contexts, action, reward, propensity, distribution, eligible, context_id, drop : str
+        The columns of a table; `contexts` and `drop`, the columns to leave out, may be lists. `distribution` is the prefix of one probability column for each action, `eligible` a
         list column of the labels that were available.
     actions : sequence of labels, optional
         Every action, logged or not.
@@ -492,6 +494,11 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     LogError
         If the log is not valid; the message has the row or line.
 
+    Warns
+    -----
+    LogWarning
+        If a column seems to be known only after the action, or to be an id, or if rows repeat others; `drop` leaves a column out.
+
     Examples
     --------
     >>> import sparing
@@ -502,7 +509,21 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     """
     _check_keywords(options)
     rows, assumed = open_log(source, keep=True, **options)
-    return (rows.read(), assumed) if notes else rows.read()
+    log = rows.read()
+    found = _warn(rows, options.get("features"), log.counts)
+    return (log, [*assumed, *found]) if notes else log
+
+
+def _warn(rows: Rows, features: Any, counts: np.ndarray | None = None) -> list[str]:
+    """Warn of columns of a table that should hardly be features, or actions; return the sentences."""
+    if not isinstance(rows, Scan):
+        return []
+    declared = [name for name, spec in getattr(features, "specs", ()) if spec.kind != "auto"]
+    found = [] if isinstance(features, Encoder) else check_columns(rows, declared)
+    found += [] if counts is None else check_action_labels(counts, rows.items)
+    for sentence in found:
+        warnings.warn(sentence, LogWarning, stacklevel=3)
+    return found
 
 
 @keywords_of(ColumnRoles)
@@ -532,7 +553,7 @@ def scan(
         Workers of the engine; by default one for each core.
     progress : callable, optional
         Called as `progress(done, total)` during every pass.
-    contexts, action, reward, propensity, distribution, eligible, context_id : str
+    contexts, action, reward, propensity, distribution, eligible, context_id, drop : str
     actions, format, features, items, item_features, delimiter, decimal, **options
         As in `read_log`. With `features="auto"` another tool's log is read into memory.
 
@@ -555,6 +576,7 @@ def scan(
             "the table has the columns of features=... in another order, and sums are not reordered. Read it with "
             "read_log, or write it again"
         )
+    _warn(rows, options.get("features"))
     return rows
 
 

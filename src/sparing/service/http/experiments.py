@@ -54,9 +54,9 @@ def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) ->
     for name, column in upload.columns.items():
         if name not in ROLES:
             raise SettingError(f"unknown role {name!r} in log.columns; must be one of {', '.join(ROLES)}")
-        if name != "contexts" and not isinstance(column, str):
+        if name not in ("contexts", "drop") and not isinstance(column, str):
             raise SettingError(
-                f"log.columns.{name} is a list; must be the name of one column (only contexts can be a list)"
+                f"log.columns.{name} is a list; must be the name of one column (only contexts and drop can be lists)"
             )
     with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
         path = Path(folder) / re.sub(r"^\.*$|[^\w.-]", "_", upload.filename)
