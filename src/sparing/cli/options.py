@@ -354,7 +354,7 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
 
 
 def settings(parts: list[str] | None, example: str = "ridge=0.1", option: str = "option") -> dict[str, Any]:
-    """Parse settings of the form NAME=VALUE: a value is a number if it reads as one, and a tuple if it has commas."""
+    """Parse settings of the form NAME=VALUE: a value is a number, true or false if it reads as one, and a tuple if it has commas."""
     found: dict[str, Any] = {}
     for word in parts or []:
         name, equals, value = word.partition("=")
@@ -368,6 +368,8 @@ def _value(text: str) -> Any:
     parts = text.split(",")
     if len(parts) > 1 and any(parts):
         return tuple(_value(part) for part in parts)
+    if text in ("true", "false"):
+        return text == "true"
     from sparing.log.labels import WHOLE_NUMBER, number
 
     if WHOLE_NUMBER.fullmatch(text):

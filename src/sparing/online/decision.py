@@ -238,7 +238,11 @@ def as_reward(reward: Any, reward_range: tuple[float, float] | None) -> float:
             f"reward {reward!r}; must be a finite number, at most {LARGEST:g} in size. Nothing was learnt"
         )
     if reward_range is not None and not reward_range[0] <= value <= reward_range[1]:
-        raise DecisionError(f"reward {value} is outside reward_range={reward_range}; nothing was learnt")
+        low, high = reward_range
+        raise DecisionError(
+            f"reward {value:g} is outside reward_range=({low:g}, {high:g}); nothing was learnt. Send a reward in this range (by default, "
+            "that of a log of rewards 0 and 1), or make the learner with allow_outside=True"
+        )
     return value
 
 

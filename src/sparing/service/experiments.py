@@ -27,6 +27,7 @@ from sparing.service.store import Store
 from sparing.service.store.driver import LostError
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
+from sparing.validation import check_rewards_inside
 
 CHOICES = {"top": confidence.most_logged, "certified_within": confidence.certified_within}
 
@@ -34,7 +35,9 @@ CHOICES = {"top": confidence.most_logged, "certified_within": confidence.certifi
 LogReader = Callable[[Sequence[Hashable] | None], Log]
 
 REWARDS = (
-    "select o.seq, d.decision_id, o.value, coalesce(o.played, d.action), d.context from outcomes o join decisions d on d.seq = o.decision_seq "
+    "select o.seq, d.decision_id, coalesce(c.value, o.value), coalesce(o.played, d.action), d.context from outcomes o "
+    "join decisions d on d.seq = o.decision_seq "
+    "left join outcomes c on c.decision_seq = o.decision_seq and c.closes = 1 and c.kind = 'corrected' "
     "where o.experiment = $1 and o.seq > $2 and o.seq <= $3 and o.kind in ('reward', 'default', 'learnt') order by o.seq limit $4"
 )
 CHUNK = 2000
@@ -182,7 +185,7 @@ async def import_log(
     """Restart an experiment from a log, with these settings of its learner (None: the present ones).
 
     `config` has further entries of the experiment's configuration to change, such as `columns`. If the new learner refuses a live
-    context or reward, the import is refused and nothing is changed.
+    context or reward, or the log has rewards outside the present range, the import is refused and nothing is changed.
     """
     experiment = writer.registry.get(name)
     recorded = {**experiment.config, **(config or {})}
@@ -192,6 +195,9 @@ async def import_log(
 
     def prepare() -> Relearning:
         log = read_with_known_actions(log_reader, known)
+        present = experiment.model.learner.reward_range
+        if present is not None and log.n_rows and not {"reward_range", "allow_outside"} & {*(settings or {})}:
+            check_rewards_inside(present, float(log.rewards.min()), float(log.rewards.max()))
         learner = make_learner(recorded["learner"], log, recorded.get("settings") or {})
         check_options(experiment.model.options, learner)
         made = Relearning(learner, experiment.number, log)
