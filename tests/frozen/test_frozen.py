@@ -61,7 +61,13 @@ EXPECTED_CHANGES = {
 }
 """Numbers that may differ from those recorded, by case and place in the JSON, and why. Keys and types may not."""
 
+WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
+
 EXPECTED_ADDITIONS = {
+    "*:*estimates/*/inconsistent": WEIGHTS_CHECKED,
+    "*:*mean_weight": WEIGHTS_CHECKED,
+    "*:propensities/inconsistent": WEIGHTS_CHECKED,
+    "demo:audit/propensities/inconsistent": WEIGHTS_CHECKED,
     "openapi:paths//v1/{experiment}/decisions/{decision}/reward/correct": "rewards can be corrected (0.3)",
     "openapi:components/schemas/CorrectRequest": "rewards can be corrected (0.3)",
 }

@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from sparing.engines import ProgressCounter
 from sparing.errors import MissingExtraError, SettingError, SparingError
-from sparing.evaluation.estimators import ESTIMATORS
+from sparing.evaluation.estimators import ESTIMATORS, LOGGED_WEIGHTS
 from sparing.evaluation.intervals import (
     EXPECTED,
     EXPECTED_OF_FEW,
@@ -143,6 +143,7 @@ def evaluate(
     drafts, unusable = _drafts(data, given, limits, flag_mass, steps, strict=methods is not None)
     seen, known = data.reward_range, data.range_known
     found, bounds = limits.limits(), seen if known else (-np.inf, np.inf)
+    mean_weight = data.mean_weight
     steps.finish()
     return Evaluation(
         tuple(each.limited(found, seen, bounds) for each in drafts),
@@ -155,6 +156,7 @@ def evaluate(
         data.logged_mean,
         log.n_rows,
         given.held_out,
+        None if mean_weight is None else mean_weight.value,
     )
 
 
@@ -238,7 +240,9 @@ class EstimateDraft:
         value, level = self.estimate.value, self.estimate.confidence
 
         def ends(low: float, high: float, value: float, sample: EffectiveSample) -> tuple[float, float]:
-            if self.estimate.interval == "bernstein":  # holds for every n as it is
+            if (
+                self.estimate.interval == "bernstein" and not sample.inconsistent
+            ):  # holds for every n as it is
                 return low, high
             return widened(low, high, value, sample=sample, reward_range=reward_range, confidence=level)
 
@@ -298,13 +302,15 @@ def _draft(
 ) -> EstimateDraft:
     if not np.isfinite(found.plain.value):
         raise SettingError("the policy never agrees with a logged action, so no row has a weight")
-    sample = _sample(found, data, limits.confidence)
+    mean = data.mean_weight if name in LOGGED_WEIGHTS and not given.in_sample else None
+    inconsistent = "" if mean is None else mean.sentence
+    sample = replace(_sample(found, data, limits.confidence), inconsistent=inconsistent)
     mass = None if found.missing is None else float(np.clip(found.missing, 0, 1))
     samples = [sample]
     if found.check is not None:
         samples.append(_sample(found.check, data, limits.confidence))
     refusal = next((each.refusal for each in samples if each.refusal), "")
-    if limits.interval == "bernstein":  # holds for every n as it is
+    if limits.interval == "bernstein" and not inconsistent:  # holds for every n as it is
         refusal = ""
     estimate = Estimate(
         method=name,
@@ -323,6 +329,7 @@ def _draft(
         refused=bool(refusal),
         unknown=bool(refusal) and not min(each.effective for each in samples),
         in_sample=given.in_sample,
+        inconsistent=bool(inconsistent),
         notes=(*given.notes, *found.parts.notes, *_notes(found, data, sample, refusal)),
     )
     own, ends = limits.add(found.plain), found.ends

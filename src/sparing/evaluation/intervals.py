@@ -242,6 +242,8 @@ class EffectiveSample:
     assumed : float
         The share of the policy that counts with a range of mean rewards which is only that of the rewards seen, though these
         are hardly the policy's, and no model stands in.
+    inconsistent : str
+        What is wrong with the propensities that the weights are from; empty if nothing is.
     """
 
     effective: float
@@ -250,10 +252,13 @@ class EffectiveSample:
     fit_error: float = 0.0
     fit_lift: float = 0.0
     assumed: float = 0.0
+    inconsistent: str = ""
 
     @property
     def refusal(self) -> str:
         """Why there can be no interval; empty where there can."""
+        if self.inconsistent:
+            return self.inconsistent
         if not self.effective:
             return "the policy never plays what was logged, so the log has no data on what it earns"
         if self.effective < MIN_ROWS:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sparing.engines import ProgressCounter
 from sparing.errors import SettingError, SparingError
-from sparing.evaluation.estimators import ESTIMATORS, EstimatorTerms
+from sparing.evaluation.estimators import ESTIMATORS, LOGGED_WEIGHTS, EstimatorTerms
 from sparing.evaluation.intervals import (
     Limits,
     Terms,
@@ -33,7 +33,7 @@ from sparing.hashing import row_keys
 from sparing.log import Log
 from sparing.log.passes import Combined, Statistic, SumOf, add_fields
 from sparing.log.rows import InMemoryRows, RewardSummary, Rows
-from sparing.log.sketches import PowerSums, QuantileSketch, RowSample, SampleState
+from sparing.log.sketches import MeanWeight, Moments, PowerSums, QuantileSketch, RowSample, SampleState
 from sparing.log.support import Support
 from sparing.model.boosting import Boosted, boost
 from sparing.model.confidence import ConfidenceEllipsoids
@@ -96,6 +96,8 @@ class PolicyTotals:
         The logged propensities.
     feature_sums : tuple of ndarray of shape (K, d)
         Σ_i π(a|x_i)·x_i of all pairs, and of supported pairs where the support is known.
+    weights : Moments or None
+        Of w_i, plus the mass outside the support where that is exact; None if no method uses propensities.
     """
 
     rows: int
@@ -104,6 +106,7 @@ class PolicyTotals:
     missing: float
     propensities: QuantileSketch
     feature_sums: tuple[np.ndarray, ...]
+    weights: Moments | None
 
     @classmethod
     def of(cls, block: Log, first_row: int, *, blocks: BlockQuantities) -> "PolicyTotals":
@@ -131,8 +134,12 @@ class PolicyTotals:
             if block.propensities is None or not clips
             else QuantileSketch.of(block.propensities)
         )
+        weights = None
+        if methods & set(LOGGED_WEIGHTS) and block.propensities is not None:
+            outside = of.unsupported if support.kind == "exact" else None
+            weights = Moments.of(of.weights if outside is None else of.weights + outside.mass)
         blocks.release(of)
-        return cls(block.n_rows, block.counts, unlogged, missing, propensities, feature_sums)
+        return cls(block.n_rows, block.counts, unlogged, missing, propensities, feature_sums, weights)
 
     __add__ = add_fields
 
@@ -663,6 +670,12 @@ class EvaluationData:
     @property
     def linear_notes(self) -> tuple[str, ...]:
         return self._first.linear_notes
+
+    @property
+    def mean_weight(self) -> MeanWeight | None:
+        """Of the log's propensities; None without them."""
+        found = self._first.totals.weights
+        return None if found is None else MeanWeight.of(found)
 
     @property
     def boosted_rows(self) -> int | None:

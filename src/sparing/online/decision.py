@@ -252,7 +252,7 @@ PART = 4096
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Answers to n contexts as columns.
+    """Answers to n contexts as columns, each as if its context were the next one.
 
     Attributes
     ----------
@@ -261,7 +261,8 @@ class Decisions:
     actions : array of int of shape (n,)
         Indices of the actions.
     needs_reward, reasons, values, lows, highs : array of shape (n,)
-        As in `Decision`.
+        As in `Decision`. `needs_reward` is whether a reward would be requested in the next round. Its sum is not the number
+        of calls of n rounds: a learner that has had some of these rewards needs fewer of the others. `plan` estimates it.
     worths : array of shape (n,) or None
         As in `Decision`; None if the learner has no call cost.
     """
@@ -297,8 +298,11 @@ class Decisions:
         return frame(columns if self.worths is None else columns | {"worth": self.worths})
 
     def __repr__(self) -> str:
-        asked = int(self.needs_reward.sum())
-        return f"Decisions({len(self)} contexts, {asked} would ask for a reward)"
+        share = float(self.needs_reward.mean()) if len(self) else 0.0
+        return (
+            f"Decisions({len(self)} contexts, each as the next round: a reward would be requested in {share:.0%} of them; not the calls "
+            "of a run, which learns from each reward)"
+        )
 
 
 def decide_many(
