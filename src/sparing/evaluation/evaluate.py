@@ -380,7 +380,8 @@ def _notes(
     if found.low is None:
         yield "the support is unknown: what this leaves out cannot be bounded"
     if data.header.support.kind == "estimated":
-        yield "support and propensities are estimated"
+        fitted = "the support is" if data.header.propensities is None else "support and propensities are"
+        yield f"{fitted} estimated"
     if data.unlogged_mass > 0 and data.header.support.known:
         yield (
             f"{data.unlogged_mass:.1%} of the policy's mass is on actions that could have been logged but have no row: "
