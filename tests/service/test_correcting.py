@@ -156,25 +156,31 @@ def test_taking_a_correction_back_restores_the_learner(tmp_path, learner):
     ran(story())
 
 
-def test_an_import_learns_the_right_reward(tmp_path):
+@pytest.mark.parametrize("before", [True, False])
+def test_an_import_learns_the_right_reward(stores, before):
+    """Whether the correction comes before the import or after it."""
+
     async def story():
-        async with trial(tmp_path) as writer:
-            mistaken = await asked(writer)
+        async with trial(stores.folder, store=stores()) as writer:
+            mistaken, waiting = await asked(writer), await asked(writer, 2)
             await reward(writer, mistaken, WRONG)
-            await correct(writer, NAME, mistaken.decision_id, RIGHT, who="test")
+            if before:
+                await correct(writer, NAME, mistaken.decision_id, RIGHT, who="test")
             await experiments.import_log(writer, NAME, given(OTHER), None, "test")
+            if not before:
+                await correct(writer, NAME, mistaken.decision_id, RIGHT, who="test")
             twin = experiments.make_learner("confident", OTHER, LEARNERS["confident"])
-            (one,) = [each for each in await writer.store.record(1, "d.seq > 0") if each.closed is not None]
-            twin.observe(
-                twin.open_call(one.decision.action, events.unpack_context(one.decision.context)), RIGHT
-            )
-            np.testing.assert_array_equal(only(writer).model.learner.sets.theta, twin.sets.theta)
-            with pytest.raises(ServiceError) as refused:  # the import has learnt it
-                await correct(writer, NAME, mistaken.decision_id, 0.5, who="test")
-            assert (refused.value.status, refused.value.code) == (409, "too_old")
-            later = await asked(writer, 2)
-            await reward(writer, later, WRONG)
-            await correct(writer, NAME, later.decision_id, RIGHT, who="test")
+            found = await writer.store.record(1, "d.seq > 0")
+            for one in found:
+                if one.closed is not None:
+                    x = events.unpack_context(one.decision.context)
+                    twin.observe(twin.open_call(one.decision.action, x), RIGHT)
+            model = only(writer).model
+            np.testing.assert_array_equal(model.learner.sets.theta, twin.sets.theta)
+            assert len(model.open) == sum(one.closed is None and one.decision.needs_reward for one in found)
+            await reward(writer, waiting, WRONG)
+            await correct(writer, NAME, waiting.decision_id, RIGHT, who="test")
+            await correct(writer, NAME, mistaken.decision_id, 0.5, who="test")
             await sound(writer)
 
     ran(story())

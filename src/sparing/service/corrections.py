@@ -6,6 +6,8 @@ mistaken ones; decisions stay as they were made.
 """
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -14,8 +16,9 @@ from sparing.errors import FileError
 from sparing.service import events, state_files
 from sparing.service import store as stores
 from sparing.service.errors import ServiceError, conflict, not_found
-from sparing.service.events import DecisionEvent, Event, OutcomeEvent
+from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.experiment import ExperimentState
+from sparing.service.experiments import Relearning, successor
 from sparing.service.messages import RewardAnswer
 from sparing.service.registry import Experiment, ExperimentRegistry, save_base
 from sparing.service.store import Store, StoredDecision
@@ -23,9 +26,6 @@ from sparing.service.store.driver import LostError
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
-VALUES = (
-    "select decision_seq, value from outcomes where experiment = $1 and seq <= $2 and kind = $3 order by seq"
-)
 FIRST = "select min(seq) from outcomes where decision_seq = $1 and kind in ('reward', 'default', 'unasked', 'learnt')"
 EARLIER = "select seq from decisions where seq < $1 and ts < $2 order by seq desc limit 1"
 LATER = "select seq from decisions where seq > $1 and ts >= $2 order by seq limit 1"
@@ -51,31 +51,39 @@ async def find_decision(store: Store, experiment: Experiment, named: str) -> Sto
     return found[0]
 
 
-async def corrected_values(store: Store, number: int, upto: int) -> dict[int, float]:
-    """Return the right rewards of corrected decisions, by the number of the decision."""
-    return dict(await store.driver.read(VALUES, number, upto, events.CORRECTED))  # the newest counts
-
-
 class RebuiltState:
-    """A state replayed with right rewards in the place of mistaken ones, up to the event `seq`; events up to `first` are in the file it starts from."""
+    """A state replayed with right rewards in the place of mistaken ones, up to the event `seq`.
 
-    def __init__(self, model: ExperimentState, first: int, values: dict[int, float]) -> None:
-        self.model, self.first, self.seq, self.values = model, first, first, values
+    Rewards up to the event `first` are in the file that it starts from.
+    """
+
+    def __init__(self, model: ExperimentState, seq: int, first: int, values: dict[int, float]) -> None:
+        self.model, self.seq, self.first, self.values = model, seq, first, values
 
     @classmethod
-    async def start(cls, registry: ExperimentRegistry, number: int, floor: int, upto: int) -> "RebuiltState":
-        """Return the state of the newest log or erasure, and the corrections up to an event."""
+    async def start(
+        cls,
+        registry: ExperimentRegistry,
+        number: int,
+        floor: int,
+        upto: int,
+        more: Mapping[int, float] = MappingProxyType({}),
+    ) -> "RebuiltState":
+        """Return the state of the newest log or erasure, with the corrections up to an event, and `more`."""
         store = registry.store
-        values = await corrected_values(store, number, upto)
+        values = {**await store.corrections(number, upto), **more}
         bases = [base for base in await registry.bases(number) if base.seq <= upto]
         log = [base for base in bases if base is bases[0] or "rows" in base.read()][-1]
         if floor <= log.seq:
-            model = registry.base(number, log)
+            model, first = registry.base(number, log), log.seq
+            if "origin" in log.read():
+                model, first = await _relearnt(registry, log, model, values), 0
             model.apply(log)
-            return cls(model, log.seq, values)
+            return cls(model, log.seq, first, values)
         for mark in await store.snapshots(number):
             if mark.seq == floor:
-                return cls(state_files.load(store.folder / mark.path, number, store.salt), floor, values)
+                model = state_files.load(store.folder / mark.path, number, store.salt)
+                return cls(model, floor, floor, values)
         raise FileError(f"the snapshot at event {floor} is missing. Restore it from a backup")
 
     async def go_on(self, store: Store, upto: int) -> None:
@@ -101,6 +109,22 @@ class RebuiltState:
         self.model.apply(event)
 
 
+async def _relearnt(
+    registry: ExperimentRegistry, log: ChangeEvent, old: ExperimentState, values: dict[int, float]
+) -> ExperimentState:
+    """Return the state after the import of a log, with right rewards learnt again on top of it; `old` has mistaken ones."""
+    learner = registry.state_of(old.experiment, log.read()["origin"]).learner
+    made = Relearning(learner, old.experiment, values)
+    await made.go_on(registry.store, log.seq)
+    made.check()
+    model = successor(old, learner)
+    for seq, waiting in old.open.items():
+        pending = old.learner.pending_call(waiting.call)
+        call = learner.open_call(pending.action, pending.x, deferred=not pending.imputed)
+        model.add_pending(seq, waiting._replace(call=call))
+    return model
+
+
 async def correct(writer: Writer, name: str, named: str, value: float, *, who: str) -> RewardAnswer:
     """Replace the reward of a decision, and rebuild the learner with it; the present value again is a duplicate."""
     experiment = writer.registry.get(name)
@@ -115,9 +139,8 @@ async def correct(writer: Writer, name: str, named: str, value: float, *, who: s
     async def rebuild() -> RebuiltState:
         async with stores.open_store(writer.store.folder, writer.store.address).reading() as store:
             last = await store.last_seq()
-            made = await RebuiltState.start(ExperimentRegistry(store), number, since[0], last)
+            made = await RebuiltState.start(ExperimentRegistry(store), number, since[0], last, {seq: value})
             if first > made.first:
-                made.values[seq] = value
                 await made.go_on(store, last)
             return made
 
@@ -126,7 +149,7 @@ async def correct(writer: Writer, name: str, named: str, value: float, *, who: s
     if first <= made.first:
         raise conflict(
             "too_old",
-            "the reward cannot be corrected: a log was imported or contexts were erased after it, and the learner starts from there",
+            "the reward cannot be corrected: contexts were erased after it, or an older version imported a log, and replays start there",
         )
     written: dict[str, Any] = {}
 

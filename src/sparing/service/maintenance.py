@@ -78,7 +78,7 @@ async def _replay(
     model, start, engine = await _start(registry, number, name, floor)
     experiment = Experiment(number, name, config, floor, model)
     marks = {one.seq: one for one in await store.snapshots(number)}
-    rows, corrected = WriteBatch(0, 0), await corrections.corrected_values(store, number, last)
+    rows, corrected = WriteBatch(0, 0), await store.corrections(number, last)
     known: dict[int, DecisionEvent] = {}
     async for some in store.events(number, 0, last):
         for event in some:
@@ -283,6 +283,8 @@ async def states_of(store: Store) -> list[BackedUpState]:
         found += [
             BackedUpState(body["path"], body["sha256"], seq == last and seq >= floor) for seq, body in bases
         ]
+        origins = [body["origin"] for _, body in bases if "origin" in body]
+        found += [BackedUpState(origin["path"], origin["sha256"], False) for origin in origins]
         found += [BackedUpState(one.path, one.sha256.hex(), one.seq >= floor > last) for one in marks]
     return found
 
