@@ -63,3 +63,12 @@ def check_reward_range(given: tuple[float, float], low: float, high: float) -> N
             f"reward_range=({given[0]:g}, {given[1]:g}), but all rewards of the log lie from {low:.4g} to {high:.4g}. Give the least and "
             "the largest mean reward, in the reward's own unit"
         )
+
+
+def check_rewards_inside(known: tuple[float, float], low: float, high: float) -> None:
+    """Reject a log with a reward outside the range of single rewards."""
+    if low < known[0] or high > known[1]:
+        raise SettingError(
+            f"reward_range=({known[0]:g}, {known[1]:g}), but rewards of the log lie from {low:.4g} to {high:.4g}. Correct the log, "
+            "give the least and the largest reward, or pass allow_outside=True"
+        )

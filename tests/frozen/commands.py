@@ -73,7 +73,8 @@ def cases():
         "evaluate-gate": ["evaluate", numbers, "--policy", "uniform", "--fail-above", "0.1"],
         "evaluate-model": ["evaluate", numbers, "--policy", "action:a1", "--band", "model", "--clip", "5"],
         "evaluate-estimated": ["evaluate", *raw, "--policy", "uniform", "--estimate-support"],
-        "learn-raw": ["learn", *raw, "--out", "raw.sparing"],
+        # Before 0.3 no support was estimated by default.
+        "learn-raw": ["learn", *raw, "--out", "raw.sparing", "--no-estimate-support"],
         "learn-estimated": [
             "learn",
             *raw,
@@ -84,7 +85,15 @@ def cases():
             "raw-opr.sparing",
         ],
         "evaluate-raw-policy": ["evaluate", *raw, "--policy", "raw.sparing"],
-        "learn-refused": ["learn", *raw, "--method", "pi-plus", "--out", "none.sparing"],
+        "learn-refused": [
+            "learn",
+            *raw,
+            "--method",
+            "pi-plus",
+            "--out",
+            "none.sparing",
+            "--no-estimate-support",
+        ],
         "audit-missing": ["audit", "nothing.csv"],
         "plan-numbers": [
             "plan",

@@ -79,3 +79,16 @@ def test_a_call_that_must_be_looked_at_closely_is_a_call():
     assert many.needs_reward.tolist() == [True, True]
     assert many.reasons.tolist() == ["explore", "explore"]
     assert [learner.decide(x).needs_reward for x in contexts] == [True, True]
+
+
+def test_the_summary_does_not_count_calls():
+    """Each answer is for the next round: a run that learns makes far fewer calls than the answers add up to."""
+    learner = LEARNERS["economical"]()
+    contexts = WORLD.contexts(1500, np.random.default_rng(4))
+    found = learner.decide_many(contexts)
+    wanted = int(found.needs_reward.sum())
+    assert sparing.simulate(learner.copy(), WORLD, rounds=1500, seed=3).calls[-1] < wanted / 2
+    told = repr(found)
+    assert str(wanted) not in told.partition("contexts")[2]
+    assert "next round" in told
+    assert f"{wanted / 1500:.0%}" in told

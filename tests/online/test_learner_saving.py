@@ -211,3 +211,12 @@ def test_saving_over_a_file_replaces_it_whole(path):
     learner.save(path)
     assert sparing.load(path).rounds == learner.rounds
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
+
+
+def test_a_learner_of_a_huge_reward_is_loaded(tmp_path):
+    """Whatever `update` accepts can be saved: its squared residual is larger than any reward."""
+    learner = sparing.confident(LOG, tolerance=0.0, spot_check=0.9)
+    decision = next(d for d in map(learner.decide, LOG.contexts) if d.needs_reward)
+    learner.update(decision, 1e49)
+    learner.save(tmp_path / "huge.sparing")
+    assert sparing.load(tmp_path / "huge.sparing").digest() == learner.digest()

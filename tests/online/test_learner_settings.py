@@ -153,14 +153,14 @@ def test_what_the_log_cannot_teach_must_be_given():
 
 def test_a_reward_range_gives_the_noise_and_bounds_the_rewards():
     """A deviation is no proxy for the worst case: σ is half of the range, except for a posterior."""
-    learner = sparing.certified(LOG, reward_range=(-1, 2))
-    assert learner.assumptions.noise == 1.5
-    assert sparing.certified(LOG, reward_range=(-1, 2), noise=0.3).assumptions.noise == 0.3
-    posterior = sparing.confident(LOG, reward_range=(-1, 2), spot_check=0.9)
+    learner = sparing.certified(LOG, reward_range=(-2, 2))
+    assert learner.assumptions.noise == 2.0
+    assert sparing.certified(LOG, reward_range=(-2, 2), noise=0.3).assumptions.noise == 0.3
+    posterior = sparing.confident(LOG, reward_range=(-2, 2), spot_check=0.9)
     assert posterior.assumptions.noise == sparing.confident(LOG).assumptions.noise
-    for bounded in (learner, posterior, sparing.moful(n_actions=6, n_features=3, reward_range=(-1, 2))):
+    for bounded in (learner, posterior, sparing.moful(n_actions=6, n_features=3, reward_range=(-2, 2))):
         decision = next(d for d in (bounded.decide([1.0, 0.5, 0.2]) for _ in range(50)) if d.needs_reward)
-        for reward in (-1.01, 2.01):
+        for reward in (-2.01, 2.01):
             with pytest.raises(DecisionError, match="reward_range"):
                 bounded.update(decision, reward)
         bounded.update(decision, 2.0)
@@ -238,6 +238,47 @@ def test_a_range_that_holds_no_reward_is_refused(make):
         SettingError, match=r"reward_range=\(5, 6\), but all rewards of the log lie from 0 to 1"
     ):
         make(named_log(), reward_range=(5, 6))
+
+
+@pytest.mark.parametrize("by_id", [False, True])
+@pytest.mark.parametrize("source", [lambda log: log, sparing.LogSummary.of], ids=["log", "summary"])
+@pytest.mark.parametrize("make", [partial(sparing.economical, call_cost=1e-9), sparing.linucb])
+def test_rewards_of_a_zero_one_log_stay_between_zero_and_one(make, source, by_id):
+    """A reward that cannot be one of the log's is refused and changes nothing, unless it is allowed."""
+    learner = make(source(named_log()))
+    assert (
+        learner.assumptions == make(named_log(), allow_outside=True).assumptions
+    )  # only a door, no assumption
+    rows = [{"age": age, "device": device} for age in (20, 33, 47) for device in "pd"]
+    decision = next(made for made in map(learner.decide, rows) if made.needs_reward)
+    named, before = decision.id if by_id else decision, learner.digest()
+    for wrong in (1e40, -0.01, 1.01):
+        with pytest.raises(DecisionError, match=r"outside reward_range=\(0, 1\).*allow_outside=True"):
+            learner.update(named, wrong)
+    assert (learner.digest(), list(learner.open)) == (before, list(learner.open))
+    assert decision.id in learner.open
+    learner.update(named, 1.0)
+    free = make(source(named_log()), allow_outside=True)
+    decision = next(made for made in map(free.decide, rows) if made.needs_reward)
+    free.update(decision.id if by_id else decision, 7.0)
+
+
+def test_what_is_not_known_to_be_zero_one_is_free():
+    table = {"age": [20, 30, 40, 50] * 20, "action": ["a", "b"] * 40}
+    for rewards in ([0, 1, 2, 0], [0, 0.5, 1, 0], [0, 0, 0, 0]):
+        log = sparing.read_log({**table, "reward": rewards * 20})
+        assert sparing.confident(log, prior_scale=1.0, noise=1.0, theta_bound=1.0).reward_range is None
+
+
+@pytest.mark.parametrize("source", [lambda log: log, sparing.LogSummary.of], ids=["log", "summary"])
+def test_a_log_with_rewards_outside_the_range_is_refused(source):
+    table = {"age": [20, 30, 40, 50] * 20, "action": ["a", "b"] * 40, "reward": [0, 1, 1, 40] * 20}
+    log = source(sparing.read_log(table))
+    with pytest.raises(SettingError, match=r"reward_range=\(0, 1\), but rewards of the log lie from 0 to 40"):
+        sparing.confident(log, reward_range=(0, 1))
+    assert sparing.confident(log, reward_range=(0, 1), allow_outside=True).reward_range is None
+    with pytest.raises(SettingError, match="allow_outside='yes'; must be True or False"):
+        sparing.confident(log, allow_outside="yes")
 
 
 def test_one_text_is_no_list_of_labels():

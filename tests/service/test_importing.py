@@ -339,3 +339,30 @@ def test_another_engine_begins_anew_from_the_state_as_it_is(tmp_path, monkeypatc
             same(await replayed(writer), now)
 
     ran(run())
+
+
+def zero_one(seed, most=1):
+    rng = np.random.default_rng(seed)
+    rewards = [0, most, *rng.integers(0, 2, 58)]
+    return sparing.read_log({"x": rng.random(60), "action": ["a", "b", "c"] * 20, "reward": rewards})
+
+
+def test_a_log_with_impossible_rewards_is_not_imported(tmp_path):
+    """The experiment's log was of 0 and 1: another with a 40 is refused, unless the import allows it."""
+
+    async def tell():
+        async with trial(tmp_path, log=zero_one(0)) as writer:
+            with pytest.raises(
+                SettingError, match=r"reward_range=\(0, 1\), but rewards of the log lie from 0 to 40"
+            ):
+                await import_log(writer, NAME, lambda actions: zero_one(1, most=40), None, "test")
+            answer = await decide(writer, [0.5])
+            with pytest.raises(ServiceError, match="outside reward_range") as refused:
+                await reward(writer, answer, 1e40)
+            assert (refused.value.status, refused.value.field) == (422, "value")
+            free = {"tolerance": 0.05, "allow_outside": True}
+            await import_log(writer, NAME, lambda actions: zero_one(1, most=40), free, "test")
+            await reward(writer, answer, 40.0)
+            assert (await replayed(writer)).learner.reward_range is None
+
+    ran(tell())

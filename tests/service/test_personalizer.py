@@ -109,6 +109,8 @@ def test_rank_then_reward(client, url):
     assert others[0]["probability"] == others[1]["probability"] <= shown["probability"]
     stored = httpx.get(f"{url}{CLICK}/{ranked['eventId']}").json()
     assert (stored["action"], stored["play_probability"]) == (shown["id"], shown["probability"])
+    found = refused(speaker, speaker.reward, ranked["eventId"], 1e40)  # the log has clicks: 0 and 1
+    assert (*found[:3], found[4]) == (422, "BadRequest", "reward", "value")
     speaker.reward(ranked["eventId"], 1.0)
     assert httpx.get(f"{url}{CLICK}/{ranked['eventId']}").json()["reward"] == 1.0
 

@@ -9,7 +9,7 @@ from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.passes import add_fields
 from sparing.log.rows import InMemoryRows, RewardSummary, Rows
-from sparing.log.sketches import Moments, PowerSums, QuantileSketch
+from sparing.log.sketches import MeanWeight, Moments, PowerSums, QuantileSketch
 from sparing.policies.policy import Policy, policy_blocks
 
 PERCENTS = (1, 10, 50, 90, 99)
@@ -27,6 +27,7 @@ class PropensityOverlap:
     E[1/μ(a|x)] = Σ_a μ(a|x)·1{μ(a|x) > 0}/μ(a|x); supported_error is its standard error. Estimated
     propensities carry no information on the support, so both are None there. contradiction: mean of 1/μ − the
     row's number of supported actions and its standard error, where both are known: 0 but for chance.
+    mean_weight: of the uniform policy, plus its unsupported mass where that is known: about 1 unless `inconsistent`.
     edges (bins + 1,) and histogram (bins,) count rows by propensity; `rows` is how many these are.
     """
 
@@ -40,6 +41,8 @@ class PropensityOverlap:
     supported_mean: float | None
     supported_error: float | None
     contradiction: tuple[float, float] | None
+    mean_weight: float | None
+    inconsistent: bool
     edges: np.ndarray
     histogram: np.ndarray
 
@@ -54,6 +57,8 @@ def overlap(found: Propensities, *, estimated: bool, exact: bool) -> PropensityO
     edges = np.geomspace(low, high, BINS + 1) if high > low * (1 + 1e-9) else np.array([low * 0.9, low * 1.1])
     edges[0], edges[-1] = min(edges[0], low), max(edges[-1], high)
     inside = np.clip(found.values.numbers, low, high)
+    contradiction = _contradiction(found) if exact and not estimated else None
+    weight = None if estimated else _mean_weight(found, contradiction)
     return PropensityOverlap(
         source="estimated" if estimated else "logged",
         rows=found.inverse.count,
@@ -64,7 +69,9 @@ def overlap(found: Propensities, *, estimated: bool, exact: bool) -> PropensityO
         effective_sample_size=found.weights.effective,
         supported_mean=None if estimated else found.inverse.mean,
         supported_error=None if estimated else found.inverse.error,
-        contradiction=_contradiction(found) if exact and not estimated else None,
+        contradiction=contradiction,
+        mean_weight=None if weight is None else weight.value,
+        inconsistent=weight is not None and weight.inconsistent,
         edges=edges,
         histogram=np.histogram(inside, edges, weights=found.values.counts)[0].astype(np.int64),
     )
@@ -83,6 +90,13 @@ def _contradiction(found: Propensities) -> tuple[float, float] | None:
     if found.variance is None:
         return excess.mean, excess.error
     return excess.mean, float(np.sqrt(max(0.0, found.variance)) / excess.count)
+
+
+def _mean_weight(found: Propensities, contradiction: tuple[float, float] | None) -> MeanWeight:
+    actions, rows = len(found.by_action), found.inverse.count
+    if contradiction is not None:
+        return MeanWeight(1 + contradiction[0] / actions, contradiction[1] / actions, rows)
+    return MeanWeight(found.inverse.mean / actions, found.inverse.error / actions, rows)
 
 
 @dataclass(frozen=True, eq=False)

@@ -183,6 +183,12 @@ def estimate_support(
     return whole, estimate
 
 
+def estimated_note(log: Log) -> str:
+    """That the support of a log was estimated, and whether its propensities were."""
+    lacks = "No propensities logged; support" if log.propensities is None else "No support logged; it"
+    return f"{lacks} was estimated from the rows."
+
+
 def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to search and rows to count, no context in both, unless there is only one."""
     rng = np.random.default_rng([seed, 31])

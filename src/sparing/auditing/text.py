@@ -130,6 +130,7 @@ def propensities(audit: "Audit") -> str:
     return (
         f"{about}{overlap.smallest:.3g} to {overlap.largest:.3g}; P90/P10 {overlap.percentile_ratio:.3g}; "
         f"effective sample size {overlap.effective_sample_size:,.0f} of {overlap.rows:,}"
+        f"{'; INCONSISTENT' if overlap.inconsistent else ''}"
     )
 
 
@@ -211,6 +212,11 @@ def further_notes(
     contexts: "DistinctSketch | None",
 ) -> Iterator[str]:
     """Notes on the propensities, the gap map and the contexts of a log of so many rows."""
+    if overlap is not None and overlap.inconsistent:
+        yield (
+            f"Propensities are inconsistent (mean weight {overlap.mean_weight:.3g}, should be about 1): they are not the probabilities with "
+            "which the logged actions were chosen. Check the column before you use ips, snips or dr."
+        )
     mean, error = (overlap and overlap.contradiction) or (0.0, 0.0)
     if sets is not None and abs(mean) > SURE * error + ROUNDING * len(sets.rows_with):
         why = "Some propensities are too small, or the support is too narrow."

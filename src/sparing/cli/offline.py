@@ -1,16 +1,19 @@
 """`sparing audit`, `learn`, `evaluate` and `plan`: commands that need a log and no service."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sparing.cli import options, terminal
+from sparing.errors import LogError
 
 if TYPE_CHECKING:
     from sparing.auditing import Audit
     from sparing.evaluation import Estimate, Evaluation
+    from sparing.log.rows import AnyLog
 
 MAX_SHOWN = 12  # actions in the table for people; JSON has them all
 
@@ -100,7 +103,7 @@ def _print_audit(found: "Audit") -> None:
 
 
 @options.reads_log(
-    estimates=True,
+    estimate_support=options.ESTIMATED_BY_DEFAULT,
     method=(
         "greedy",
         "auto (tries several), greedy, posterior (with --items too), pessimistic, boosted, stacked, ipw-logistic, pi-plus, opr, opr-dlm, "
@@ -146,39 +149,69 @@ def learn(
             f"--items with --method {method}, which does not use features of actions. "
             f"Use --method {' or '.join(USE_ITEMS)}, or leave --items out"
         )
-    table, settings = log.open(), options.settings(option)
+    table, settings, estimates = log.open(), options.settings(option), log.options["estimate_support"]
     if reward_range:
         settings["reward_range"] = options.pair(reward_range)
     with options.progress_of(f"learning {method}", table) as progress:
-        policy: Any = learn_policy(table, method, seed=seed, holdout=holdout, progress=progress, **settings)
+        policy: Any = learn_policy(
+            table,
+            method,
+            seed=seed,
+            holdout=holdout,
+            estimate_support=estimates is not False,
+            progress=progress,
+            **settings,
+        )
+    notes, known, found = list(policy.notes), table, None
     with options.progress_of("evaluating it", table):
-        found = None
         if holdout:
+            if estimates is None:
+                known, said = _with_support(table, seed)
+                notes += [note for note in said if note not in notes]
             how = ["dm" if as_rows(table).header.propensities is None else "dr"]
-            found = evaluate_policy(table, policy, methods=how, reward_range=settings.get("reward_range"))
+            found = evaluate_policy(known, policy, methods=how, reward_range=settings.get("reward_range"))
         shares = mean_probabilities(policy, table)
     save_policy(policy, out)
     order = np.argsort(-shares, kind="stable")
     played = [(str(table.action_names[action]), float(shares[action])) for action in order]
     if as_json:
-        record = {"method": method, "out": str(out), "notes": policy.notes, "shares": dict(played)}
+        record = {"method": method, "out": str(out), "notes": notes, "shares": dict(played)}
         held = found and {"share": holdout, "by": policy.trained_on.split.by, **found.to_dict()}
         terminal.print_json({**record, "rows_taught": policy.trained_on.rows, "held_out": held})
         return
-    _print_shares(method, played, policy.notes)
+    _print_shares(method, played, notes)
     _print_held_out(found, policy.trained_on.rows)
     terminal.print_text(f"Policy: {out}", whole=True)
     if found is None:
         again, why = ["ANOTHER_LOG", *options.options(policy=out)], "evaluate it on another log"
     else:
         again, why = (
-            log.repeat_options(policy=out, reward_range=reward_range),
+            log.repeat_options(
+                "estimate_support",
+                policy=out,
+                reward_range=reward_range,
+                estimate_support=True if estimates or known is not table else None,
+            ),
             "all methods, on the rows held out",
         )
     terminal.print_next_step(why, ["evaluate", *again])
 
 
-def _print_shares(method: str, played: list[tuple[str, float]], notes: tuple[str, ...]) -> None:
+def _with_support(table: "AnyLog", seed: int) -> "tuple[AnyLog, list[str]]":
+    """Return a log with its support estimated if it was not logged, and a note; its propensities stay as they are."""
+    from sparing.auditing.support import estimate_support, estimated_note
+    from sparing.log import Log
+
+    if not isinstance(table, Log) or table.support.known:
+        return table, []
+    try:
+        known = estimate_support(table, seed=seed)[0]
+    except LogError as error:  # too few rows
+        return table, [f"The support is unknown: {error}"]
+    return replace(known, propensities=table.propensities), [estimated_note(table)]
+
+
+def _print_shares(method: str, played: list[tuple[str, float]], notes: list[str]) -> None:
     rows = [(name, f"{share:.1%}") for name, share in played[:MAX_SHOWN]]
     shown = "all actions"
     if len(played) > MAX_SHOWN:

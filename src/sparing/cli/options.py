@@ -170,6 +170,8 @@ def options(**given: Any) -> list[str]:
 
 def _typed(name: str, value: Any) -> str:
     flag = f"--{name.replace('_', '-')}"
+    if value is False:
+        return f"--no{flag[1:]}"
     return flag if value is True else f"{flag} {shlex.quote(str(value))}"
 
 
@@ -194,6 +196,12 @@ LOG_OPTIONS: dict[str, Setting] = {
     "decimal": ("", "Decimal mark of a text file's numbers: . or ,"),
 }
 ESTIMATED: Setting = (False, "Estimate propensities and support that were not logged.")
+ESTIMATED_BY_DEFAULT: Setting = (
+    bool,
+    "Estimate propensities and support that were not logged, and learn from them. Default: estimate them where the method or "
+    "its evaluation needs them.",
+    {"flag": "--estimate-support/--no-estimate-support"},
+)
 
 
 def takes(**settings: Setting) -> Callable[[Command], Command]:
@@ -220,6 +228,8 @@ def reads_log(*, estimates: bool = False, **settings: Setting) -> Callable[[Comm
     With `estimates` the command has --estimate-support. The log is an argument, unless it is among the settings.
     """
     shared = LOG_OPTIONS | ({"estimate_support": ESTIMATED} if estimates else {})
+    if "estimate_support" in settings:
+        shared |= {"estimate_support": settings.pop("estimate_support")}
     if "log" not in settings:
         shared |= {name: setting for name, setting in SCAN_OPTIONS.items() if name not in settings}
 
@@ -227,7 +237,10 @@ def reads_log(*, estimates: bool = False, **settings: Setting) -> Callable[[Comm
         @functools.wraps(command)
         def run(*, log: Any, **given: Any) -> None:
             reading = {name: given.pop(name) for name in shared}
-            changed = tuple(name for name, value in reading.items() if value != shared[name][0])
+            default = {
+                name: None if isinstance(first, type) else first for name, (first, *_) in shared.items()
+            }
+            changed = tuple(name for name, value in reading.items() if value != default[name])
             command(log=None if log is None else GivenLog(log, reading, changed), **given)
 
         command.__annotations__["log"] = Annotated[str, typer.Argument(help=LOG)]
@@ -377,7 +390,7 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
 
 
 def settings(parts: list[str] | None, example: str = "ridge=0.1", option: str = "option") -> dict[str, Any]:
-    """Parse settings of the form NAME=VALUE: a value is a number if it reads as one, and a tuple if it has commas."""
+    """Parse settings of the form NAME=VALUE: a value is a number, true or false if it reads as one, and a tuple if it has commas."""
     found: dict[str, Any] = {}
     for word in parts or []:
         name, equals, value = word.partition("=")
@@ -391,6 +404,8 @@ def _value(text: str) -> Any:
     parts = text.split(",")
     if len(parts) > 1 and any(parts):
         return tuple(_value(part) for part in parts)
+    if text in ("true", "false"):
+        return text == "true"
     from sparing.log.labels import WHOLE_NUMBER, number
 
     if WHOLE_NUMBER.fullmatch(text):

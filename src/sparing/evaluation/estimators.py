@@ -202,6 +202,9 @@ def _modelled(
     return EstimatorTerms(found, rows, model=True)
 
 
+LOGGED_WEIGHTS = ("ips", "clipped", "snips", "dr", "sndr", "cab", "aipw")
+"""Estimators that weight rows by logged propensities."""
+
 ESTIMATORS: dict[str, Callable[[RowQuantities], EstimatorTerms]] = {
     estimator.__name__: estimator for estimator in (dm, ips, clipped, snips, dr, sndr, cab, mlips, aipw)
 }

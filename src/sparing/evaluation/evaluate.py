@@ -2,14 +2,14 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import stdtrit
 
 from sparing.engines import ProgressCounter
 from sparing.errors import MissingExtraError, SettingError, SparingError
-from sparing.evaluation.estimators import ESTIMATORS
+from sparing.evaluation.estimators import ESTIMATORS, LOGGED_WEIGHTS
 from sparing.evaluation.intervals import (
     EXPECTED,
     EXPECTED_OF_FEW,
@@ -148,6 +148,7 @@ def evaluate(
             unusable[name] = str(error)
         steps.step()
     steps.finish()
+    mean_weight = data.mean_weight
     return Evaluation(
         tuple(estimates),
         unusable,
@@ -159,6 +160,7 @@ def evaluate(
         data.logged_mean,
         log.n_rows,
         given.held_out,
+        None if mean_weight is None else mean_weight.value,
     )
 
 
@@ -223,9 +225,12 @@ def _estimate(
     value, missing = found.terms["plain"].value, found.means.get("missing")
     if not np.isfinite(value):
         raise SettingError("the policy never agrees with a logged action, so no row has a weight")
-    sample = _sample(found, data, confidence)
+    mean = data.mean_weight if name in LOGGED_WEIGHTS and not given.in_sample else None
+    inconsistent = "" if mean is None else mean.sentence
+    sample = replace(_sample(found, data, confidence), inconsistent=inconsistent)
     samples, check = [sample], data.summary("dr") if found.parts.checked else None
-    limits, sure = data.limits(found, confidence), interval == "bernstein"  # which holds for every n as it is
+    limits = data.limits(found, confidence)
+    sure = interval == "bernstein" and not inconsistent  # which holds for every n as it is
 
     def widen(low: float, high: float, value: float, sample: EffectiveSample) -> tuple[float, float]:
         if sure:
@@ -269,6 +274,7 @@ def _estimate(
         refused=bool(refusal),
         unknown=bool(refusal) and not fewest,
         in_sample=given.in_sample,
+        inconsistent=bool(inconsistent),
         notes=(*given.notes, *found.parts.notes, *_notes(found, data, sample, refusal)),
     )
 
@@ -308,7 +314,8 @@ def _notes(
     if "low" not in found.terms:
         yield "the support is unknown: what this leaves out cannot be bounded"
     if data.header.support.kind == "estimated":
-        yield "support and propensities are estimated"
+        fitted = "the support is" if data.header.propensities is None else "support and propensities are"
+        yield f"{fitted} estimated"
     if data.unlogged_mass > 0 and data.header.support.known:
         yield (
             f"{data.unlogged_mass:.1%} of the policy's mass is on actions that could have been logged but have no row: "

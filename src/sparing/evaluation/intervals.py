@@ -255,10 +255,13 @@ class EffectiveSample:
     fit_error: float = 0.0
     fit_lift: float = 0.0
     assumed: float = 0.0
+    inconsistent: str = ""
 
     @property
     def refusal(self) -> str:
         """Why there can be no interval; empty where there can."""
+        if self.inconsistent:
+            return self.inconsistent
         if not self.effective:
             return "the policy never plays what was logged, so the log has no data on what it earns"
         if self.effective < MIN_ROWS:

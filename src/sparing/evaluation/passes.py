@@ -13,7 +13,7 @@ import numpy as np
 
 from sparing.engines import ProgressCounter
 from sparing.errors import SettingError, SparingError
-from sparing.evaluation.estimators import ESTIMATORS, EstimatorTerms
+from sparing.evaluation.estimators import ESTIMATORS, LOGGED_WEIGHTS, EstimatorTerms
 from sparing.evaluation.intervals import (
     Terms,
     TermSummary,
@@ -36,7 +36,7 @@ from sparing.hashing import row_keys
 from sparing.log import Log
 from sparing.log.passes import Combined, Statistic, SumOf, add_fields
 from sparing.log.rows import InMemoryRows, RewardSummary, Rows
-from sparing.log.sketches import PowerSums, QuantileSketch, RowSample, SampleState
+from sparing.log.sketches import MeanWeight, Moments, PowerSums, QuantileSketch, RowSample, SampleState
 from sparing.log.support import Support
 from sparing.model.boosting import Boosted, boost
 from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
@@ -89,7 +89,8 @@ class PolicyTotals:
 
     unlogged (K,): Σ π(a|x_i) over rows that support a, or of all where that is unknown; only of actions that are not in the
     block. missing: Σ of the mass outside the support, or of 1 − w_i where that is unknown. feature_sums (K, d) each:
-    Σ_i π(a|x_i)·x_i of all pairs, and of supported pairs where the support is known.
+    Σ_i π(a|x_i)·x_i of all pairs, and of supported pairs where the support is known. weights: of w_i, plus the mass outside
+    the support where that is exact; None if no method uses propensities.
     """
 
     rows: int
@@ -99,6 +100,7 @@ class PolicyTotals:
     missing: float
     propensities: QuantileSketch
     feature_sums: tuple[np.ndarray, ...]
+    weights: Moments | None
     target: list[np.ndarray]
 
     @classmethod
@@ -125,6 +127,10 @@ class PolicyTotals:
         clips = methods & {"clipped", "cab"} and settings.clip == "percentile-ratio"
         if clips and block.propensities is not None:
             propensities = QuantileSketch.of(block.propensities)
+        weights = None
+        if methods & set(LOGGED_WEIGHTS) and block.propensities is not None:
+            outside = of.unsupported if support.kind == "exact" else None
+            weights = Moments.of(of.weights if outside is None else of.weights + outside.mass)
         return cls(
             block.n_rows,
             RewardSummary.of(block),
@@ -133,6 +139,7 @@ class PolicyTotals:
             missing,
             propensities,
             feature_sums,
+            weights,
             [target] if with_target else [],
         )
 
@@ -498,6 +505,12 @@ class EvaluationData:
     @property
     def linear_notes(self) -> tuple[str, ...]:
         return self._first.linear_notes
+
+    @property
+    def mean_weight(self) -> MeanWeight | None:
+        """Of the log's propensities; None without them."""
+        found = self._first.totals.weights
+        return None if found is None else MeanWeight.of(found)
 
     @property
     def boosted_rows(self) -> int | None:

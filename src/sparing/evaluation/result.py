@@ -48,6 +48,8 @@ class Estimate:
         Whether the policy never plays a logged action, so that the value means nothing; `untold` in JSON.
     in_sample : bool
         Whether the policy was trained on these rows, so that the value is too high and no interval holds.
+    inconsistent : bool
+        Whether the propensities that it weights rows by cannot be those of the log; the value means nothing.
     notes : tuple of str
     """
 
@@ -67,6 +69,7 @@ class Estimate:
     refused: bool = False
     unknown: bool = False
     in_sample: bool = False
+    inconsistent: bool = False
     notes: tuple[str, ...] = ()
 
     @property
@@ -85,11 +88,16 @@ class Estimate:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The estimate as a row under `HEADER`; ! marks what the log does not support, ~ few rows, ^ clipping."""
+        """The estimate as a row under `HEADER`; ! marks what the log does not support, ~ few rows, ^ clipping, # inconsistent propensities."""
         bounds = "unknown"
         if self.support_low is not None:
             bounds = f"[{self.support_low:.4g}, {self.support_high:.4g}]"
-        signs = ((self.flagged, "!"), (self.few_rows, "~"), (self.clipped_mass > 0, "^"))
+        signs = (
+            (self.flagged, "!"),
+            (self.few_rows, "~"),
+            (self.clipped_mass > 0, "^"),
+            (self.inconsistent, "#"),
+        )
         marks = "".join(sign for there, sign in signs if there)
         return (
             self.method,
@@ -115,6 +123,8 @@ class Estimate:
             text += f", {self.clipped_mass:.1%} clipped away"
         if self.few_rows:
             text += "  ← FEW ROWS"
+        if self.inconsistent:
+            text += "  ← INCONSISTENT PROPENSITIES: do not use the value"
         if self.in_sample:
             text += "  ← IN-SAMPLE: the policy was trained on these rows, so this is too high"
         if self.flagged and self.unsupported_mass is None:
@@ -143,6 +153,8 @@ class Evaluation:
         Mean reward of the rows that were used.
     held_out : bool
         Whether the rows are those held out when the policy was learned.
+    mean_weight : float or None
+        Mean weight of the rows, plus the unsupported mass if the support is exact: about 1. None without propensities.
     """
 
     estimates: tuple[Estimate, ...]
@@ -155,6 +167,7 @@ class Evaluation:
     logged_mean: float
     rows_given: int
     held_out: bool = False
+    mean_weight: float | None = None
 
     def __getitem__(self, method: str) -> Estimate:
         for estimate in self.estimates:
@@ -230,6 +243,12 @@ class Evaluation:
 
 
 def _warnings(found: Evaluation) -> Iterator[str]:
+    wrong = [e.method for e in found.estimates if e.inconsistent]
+    if wrong:
+        yield (
+            f"INCONSISTENT: the mean weight is {found.mean_weight:.3g} and should be about 1, so the propensities are not those of this "
+            f"log; do not use {', '.join(wrong)} (#)."
+        )
     few = [e.method for e in found.estimates if e.few_rows]
     if few:
         rest = "rests" if len(few) == 1 else "rest"

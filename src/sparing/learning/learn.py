@@ -20,7 +20,12 @@ from sparing.learning import objectives
 from sparing.learning.automatic import auto, boosted, ipw_logistic, stacked
 from sparing.learning.objectives import Objective, completed_rewards, descend, maximise
 from sparing.learning.posterior import posterior
-from sparing.learning.request import LearningRequest, TrainingData, prepare_training_data
+from sparing.learning.request import (
+    WITHOUT_PROPENSITIES,
+    LearningRequest,
+    TrainingData,
+    prepare_training_data,
+)
 from sparing.learning.ridge import RIDGES, Hyperparameters, choose_ridge, crossfitted_scores, fit_best, grid
 from sparing.log import Log
 from sparing.log.passes import Combined
@@ -297,6 +302,9 @@ BY_PASSES = ("greedy", "posterior", "pessimistic")
 USE_ITEMS = ("posterior", "auto")
 """Methods that use features of the actions."""
 
+ON_SUPPORT = ("opr", "opr-dlm", "extrapolation", "caipwl")
+"""Methods that stay on each context's supported actions."""
+
 SHARED = ("support", "reward_range", "folds")
 
 
@@ -306,6 +314,7 @@ def learn(
     *,
     seed: int = 0,
     holdout: float = 0.0,
+    estimate_support: bool = True,
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Policy:
@@ -323,6 +332,9 @@ def learn(
     holdout : float
         The share of the log that is held out, by context; single rows are held out if there are fewer than 100
         contexts. ``policy.held_out(log)`` returns these rows, and `evaluate` uses them.
+    estimate_support : bool
+        Whether support and propensities that a method needs, and that the log lacks, are estimated from the rows, as
+        `sparing.estimate_support` does; ``policy.notes`` say so. Otherwise such a method is refused.
     progress : callable, optional
         ``progress(done, total)`` is called after each step.
     **options
@@ -364,6 +376,9 @@ def learn(
             "part, learn(log.sample(200_000), ...), at the prompt --sample 200000, or from all of them, read with "
             f"sparing.read_log(...); {', '.join(BY_PASSES[:-1])} and {BY_PASSES[-1]} learn from a scan as it is"
         )
+    notes: tuple[str, ...] = ()
+    if estimate_support and "support" not in shared and isinstance(log, Log) and _lacks_support(log, method):
+        log, notes = _with_estimated_support(log, integer("seed", seed))
     rows, split = as_rows(log), None
     if holdout != 0 and rows.n_rows:
         rows, split = _training_rows(log, holdout, integer("seed", seed), by_passes=by_passes)
@@ -374,9 +389,32 @@ def learn(
         unused = f"the log's item features are not used by {method}; {' and '.join(USE_ITEMS)} use them"
         policy = replace(policy, notes=(*policy.notes, unused))
     fingerprint = policy.trained_on or TrainingFingerprint.of(rows)
-    learned: Policy = replace(policy, trained_on=replace(fingerprint, split=split), encoder=log.encoder)
+    learned: Policy = replace(
+        policy,
+        trained_on=replace(fingerprint, split=split),
+        encoder=log.encoder,
+        notes=(*notes, *policy.notes),
+    )
     counter.step()
     return learned
+
+
+def _lacks_support(log: Log, method: str) -> bool:
+    """Whether a method needs the support or the propensities of a log that has neither."""
+    if log.support.known or not log.n_rows:
+        return False
+    return method in ON_SUPPORT or (log.propensities is None and method not in WITHOUT_PROPENSITIES)
+
+
+def _with_estimated_support(log: Log, seed: int) -> tuple[Log, tuple[str, ...]]:
+    """The log with its support estimated, and a note; the log itself if it has too few rows."""
+    # The one import up the layers: users expect the estimate here.
+    from sparing.auditing.support import estimate_support, estimated_note
+
+    try:
+        return estimate_support(log, seed=seed)[0], (estimated_note(log),)
+    except LogError:
+        return log, ()
 
 
 def _training_rows(log: AnyLog, holdout: float, seed: int, *, by_passes: bool) -> tuple[Rows, Split]:

@@ -195,8 +195,8 @@ class Statistic(ABC, Generic[B, S]):
 class SumOf(Statistic[B, Any]):
     """The sum of `of(block, first_row)` over blocks; None if there are no rows."""
 
-    def __init__(self, of: Callable[[B, int], Any]) -> None:
-        self.of = of
+    def __init__(self, of: Callable[[B, int], Any], *, by_columns: bool = False) -> None:
+        self.of, self.by_columns = of, by_columns
 
     def zero(self) -> Any:
         return None

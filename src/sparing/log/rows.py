@@ -13,7 +13,7 @@ from sparing.errors import LogError
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.log import Log, card_of
-from sparing.log.passes import Blocks, ChunkReducer, Partition, Statistic, SumOf
+from sparing.log.passes import Blocks, ChunkReducer, ColumnarBlock, Partition, Statistic, SumOf
 from sparing.log.sketches import RowSample
 from sparing.log.support import SupportBuilder
 
@@ -306,9 +306,15 @@ class RewardSummary:
     binary: bool
 
     @classmethod
-    def of(cls, block: Log, first_row: int = 0) -> "RewardSummary":
+    def of(cls, block: Log | ColumnarBlock, first_row: int = 0) -> "RewardSummary":
         rewards = block.rewards
-        return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), block.binary)
+        binary = bool(((rewards == 0) | (rewards == 1)).all())
+        return cls(float(rewards.sum()), float(rewards.min()), float(rewards.max()), binary)
+
+    @property
+    def zero_one(self) -> bool:
+        """Whether each reward is 0 or 1, and both occur."""
+        return self.binary and self.low < self.high
 
     def __add__(self, other: "RewardSummary") -> "RewardSummary":
         low, high = min(self.low, other.low), max(self.high, other.high)

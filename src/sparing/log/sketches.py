@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -206,6 +206,39 @@ class Moments:
     def error(self) -> float:
         """The standard error of the mean."""
         return math.sqrt(self.deviations / self.count) / math.sqrt(self.count)
+
+
+SURE_EXCESS = 4.0  # standard errors above 1 from which a mean weight is not chance
+ROUNDING_EXCESS = 0.05  # excess that rounded propensities may have
+MIN_WEIGHTED_ROWS = 30  # fewer rows have no standard error to rely on
+
+
+class MeanWeight(NamedTuple):
+    """Mean over rows of a policy's weight w plus its unsupported mass, where that is known, and its standard error.
+
+    E[w] = Σ_a π(a|x)·1{μ(a|x) > 0} ≤ 1, with equality where the support is added. A mean far below 1 can be chance, because
+    large weights are seldom in a log. A mean far above 1 cannot: large weights raise the standard error too.
+    """
+
+    value: float
+    error: float
+    rows: int
+
+    @classmethod
+    def of(cls, found: Moments) -> "MeanWeight":
+        return cls(found.mean, found.error, found.count)
+
+    @property
+    def inconsistent(self) -> bool:
+        """Whether the propensities cannot be those of the log."""
+        return self.rows >= MIN_WEIGHTED_ROWS and self.value > 1 + SURE_EXCESS * self.error + ROUNDING_EXCESS
+
+    @property
+    def sentence(self) -> str:
+        """What is wrong with the propensities; empty if nothing is."""
+        if not self.inconsistent:
+            return ""
+        return f"Propensities are inconsistent (mean weight {self.value:.3g}, should be about 1)"
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.labels import feature_names
-from sparing.log.passes import ColumnarBlock, Combined, Statistic
-from sparing.log.rows import AnyLog, Rows, as_rows, concatenate_logs
+from sparing.log.passes import ColumnarBlock, Combined, Statistic, SumOf
+from sparing.log.rows import AnyLog, RewardSummary, Rows, as_rows, concatenate_logs
 from sparing.log.sketches import ContextSample
 
 # A log with at least this many context cells is summed by the compiled kernel. NumPy takes 1/6 s for them, the kernel a
@@ -156,6 +156,8 @@ class LogSummary:
         Features of the actions.
     context_sample : ndarray of shape (m, d)
         A sample of the log's contexts.
+    rewards : RewardSummary or None
+        Sum and range of the rewards; None if unknown, or without rows.
 
     Examples
     --------
@@ -168,6 +170,7 @@ class LogSummary:
     encoder: Encoder = RAW
     items: Items | None = None
     context_sample: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    rewards: RewardSummary | None = None
 
     @property
     def reservoir(self) -> np.ndarray:
@@ -193,9 +196,11 @@ class LogSummary:
             The rows to summarise.
         """
         rows = as_rows(log).select(ids=False, support=False)
-        sums, sample = rows.fold(Combined(Sums(rows), ContextSample(rows.n_features)))
+        sums, sample, rewards = rows.fold(
+            Combined(Sums(rows), ContextSample(rows.n_features), SumOf(_rewards, by_columns=True))
+        )
         sums = replace(sums, encoder=rows.encoder.digest)
-        return cls(sums, rows.action_names, rows.encoder, rows.items, sample.contexts)
+        return cls(sums, rows.action_names, rows.encoder, rows.items, sample.contexts, rewards)
 
     @property
     def n_rows(self) -> int:
@@ -205,6 +210,10 @@ class LogSummary:
     def __repr__(self) -> str:
         sums = self.statistics
         return f"Summary({sums.n_rows} rows, {sums.n_actions} actions, {sums.n_features} features)"
+
+
+def _rewards(block: Log | ColumnarBlock, first_row: int) -> RewardSummary | None:
+    return RewardSummary.of(block) if len(block.rewards) else None
 
 
 def ridge_regression(sums: Statistics, ridge: float) -> np.ndarray:

@@ -30,7 +30,6 @@ from sparing.online.start import (
     price_for,
     reprice,
     resolve_kernel,
-    resolve_reward_range,
     resolve_start,
     resolve_tolerance,
     with_settings_signature,
@@ -415,14 +414,13 @@ def _posterior(
 
     `known` are the scale, mean and items of the prior, if they are set.
     """
-    # A posterior's σ is a deviation: half of the reward range, a proxy for the worst case, is not one.
-    reward_range = resolve_reward_range(log, settings.get("reward_range"))
     unused: LearnerSettings = {"theta_bound": 0.0, "context_bound": 0.0}
     empty = isinstance(log, Log | LogSummary) and log.n_rows == 0
-    given: LearnerSettings = {**(unused if empty else {}), **settings, "reward_range": None}
+    given: LearnerSettings = {**(unused if empty else {}), **settings}
     if given.get("noise") is None:
-        given["noise"] = 1.0  # replaced by the prior's
-    start = replace(resolve_start(log, given), reward_range=reward_range)
+        # Replaced by the prior's: half of a reward range, a proxy for the worst case, is no deviation.
+        given["noise"] = 1.0
+    start = resolve_start(log, given)
     positive("noise", start.assumptions.noise)
     noise, items = settings.get("noise"), resolve_items(log, known["items"])
     prior = fit_prior_scale(

@@ -238,7 +238,11 @@ def as_reward(reward: Any, reward_range: tuple[float, float] | None) -> float:
             f"reward {reward!r}; must be a finite number, at most {LARGEST:g} in size. Nothing was learnt"
         )
     if reward_range is not None and not reward_range[0] <= value <= reward_range[1]:
-        raise DecisionError(f"reward {value} is outside reward_range={reward_range}; nothing was learnt")
+        low, high = reward_range
+        raise DecisionError(
+            f"reward {value:g} is outside reward_range=({low:g}, {high:g}); nothing was learnt. Send a reward in this range (by default, "
+            "that of a log of rewards 0 and 1), or make the learner with allow_outside=True"
+        )
     return value
 
 
@@ -248,7 +252,7 @@ PART = 4096
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Answers to n contexts as columns.
+    """Answers to n contexts as columns, each as if its context were the next one.
 
     Attributes
     ----------
@@ -257,7 +261,8 @@ class Decisions:
     actions : array of int of shape (n,)
         Indices of the actions.
     needs_reward, reasons, values, lows, highs : array of shape (n,)
-        As in `Decision`.
+        As in `Decision`. `needs_reward` is whether a reward would be requested in the next round. Its sum is not the number
+        of calls of n rounds: a learner that has had some of these rewards needs fewer of the others. `plan` estimates it.
     worths : array of shape (n,) or None
         As in `Decision`; None if the learner has no call cost.
     """
@@ -293,8 +298,11 @@ class Decisions:
         return frame(columns if self.worths is None else columns | {"worth": self.worths})
 
     def __repr__(self) -> str:
-        asked = int(self.needs_reward.sum())
-        return f"Decisions({len(self)} contexts, {asked} would ask for a reward)"
+        share = float(self.needs_reward.mean()) if len(self) else 0.0
+        return (
+            f"Decisions({len(self)} contexts, each as the next round: a reward would be requested in {share:.0%} of them; not the calls "
+            "of a run, which learns from each reward)"
+        )
 
 
 def decide_many(

@@ -209,7 +209,7 @@ def _resume_monitor(saved: dict[str, Any], sets: ConfidenceSets) -> None:
         raise ValueError("a noise monitor that does not fit its sets")
     a = sets.arrays
     a.sigma, a.calls = _number(saved["noise"], SMALLEST), _integer(saved["calls"])
-    a.residual_sum = _number(saved["total"], 0.0)
+    a.residual_sum = _number(saved["total"], 0.0, MOST)  # of squares
 
 
 def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[Decision, PendingCall]:

@@ -283,7 +283,8 @@ class Learner(Core):
     ) -> Decisions:
         """Return the answers that `decide` would give now, without spot checks.
 
-        Nothing is learnt, counted or left open: for scoring with a learner that has finished learning.
+        Nothing is learnt, counted or left open: for scoring with a learner that has finished learning. Each answer is that
+        of the next round, so rewards that would be requested do not add up to the calls of a run.
 
         Parameters
         ----------

@@ -13,7 +13,7 @@ import numpy as np
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.labels import action_names
-from sparing.log.rows import AnyLog, Rows
+from sparing.log.rows import AnyLog, RewardSummary, Rows
 from sparing.log.sketches import sample_contexts
 from sparing.model.confidence import Assumptions
 from sparing.model.linearity import sample, with_kernel
@@ -26,7 +26,15 @@ from sparing.online.engine.random_stream import tie_order_and_key
 from sparing.online.engine.updates import CONDITION
 from sparing.online.learner import Learner
 from sparing.online.rules import EconomicalRule, SkipRule
-from sparing.validation import check_known, check_reward_range, fraction, integer, number, reward_range
+from sparing.validation import (
+    check_known,
+    check_reward_range,
+    check_rewards_inside,
+    fraction,
+    integer,
+    number,
+    reward_range,
+)
 
 P = ParamSpec("P")
 
@@ -53,10 +61,13 @@ class LearnerSettings(AssumptionSettings, total=False):
     """Settings of every algorithm; seed breaks ties and draws samples (0).
 
     growing: actions may be added later (`Learner.add_action`), so that those of the start share δ/2.
+    allow_outside: rewards outside reward_range are learnt too (False: they are refused). Without reward_range, a log of
+    rewards 0 and 1 has the range (0, 1).
     """
 
     seed: int
     growing: bool
+    allow_outside: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +84,10 @@ class SummaryWithFit(LogSummary):
 
 @dataclass(frozen=True)
 class LearnerStart:
-    """Start of every algorithm; `about` is what a learner keeps of its log: encoders, and rows to test its fit."""
+    """Start of every algorithm; `about` is what a learner keeps of its log: encoders, and rows to test its fit.
+
+    Rewards outside `reward_range` are refused.
+    """
 
     names: tuple[Hashable, ...]
     sums: Statistics
@@ -118,11 +132,17 @@ def with_settings_signature(make: Callable[P, Learner]) -> Callable[P, Learner]:
     return checked
 
 
-def resolve_reward_range(log: Any, given: Any) -> tuple[float, float] | None:
-    """The checked reward_range; rewards of a log in memory must lie near it."""
+def resolve_reward_range(log: Any, given: Any, *, allow_outside: bool = False) -> tuple[float, float] | None:
+    """The checked reward_range, which the log's rewards must lie in; by default (0, 1) for a log of rewards 0 and 1."""
     limits = reward_range(given, apart=True)
-    if limits is not None and isinstance(log, Log) and log.n_rows:
-        check_reward_range(limits, float(log.rewards.min()), float(log.rewards.max()))
+    found = RewardSummary.of(log) if isinstance(log, Log) and log.n_rows else getattr(log, "rewards", None)
+    if not isinstance(found, RewardSummary):
+        return limits
+    if limits is None:
+        return (0.0, 1.0) if found.zero_one else None
+    check_reward_range(limits, found.low, found.high)
+    if not allow_outside:
+        check_rewards_inside(limits, found.low, found.high)
     return limits
 
 
@@ -142,8 +162,11 @@ def resolve_start(
         raise SettingError(
             f"growing={growing!r}; must be True or False, and the paper's radius does not support it"
         )
-    limits = resolve_reward_range(log, values.pop("reward_range", None))
-    if limits is not None and values.get("noise") is None:
+    allow_outside, given = values.pop("allow_outside", False), values.pop("reward_range", None)
+    if type(allow_outside) is not bool:
+        raise SettingError(f"allow_outside={allow_outside!r}; must be True or False")
+    limits = resolve_reward_range(log, given, allow_outside=allow_outside)
+    if given is not None and limits is not None and values.get("noise") is None:
         values["noise"] = (limits[1] - limits[0]) / 2
     assumed: tuple[str, ...] = ()
     about: dict[str, Any] = {}
@@ -168,8 +191,9 @@ def resolve_start(
     else:
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
+    enforced = None if allow_outside else limits
     return LearnerStart(
-        names, sums, assumptions, *tie_order_and_key(int(seed), len(names)), limits, growing, about
+        names, sums, assumptions, *tie_order_and_key(int(seed), len(names)), enforced, growing, about
     )
 
 

@@ -13,6 +13,7 @@ from sparing.service.errors import ServiceError
 from sparing.service.messages import (
     MAX_BATCH,
     About,
+    CorrectRequest,
     DecideAnswer,
     DecideBatch,
     DecideItems,
@@ -228,6 +229,27 @@ class Client:
         sent = [Rewarded(named, value) for named, value in listed if named]
         items = iter(self._batches("/rewards/batch", RewardBatch, sent, RewardItems, DEFAULT_TIMEOUT))
         return [next(items) if named else None for named, _ in listed]
+
+    def correct(self, decision: DecideAnswer | str, value: float, *, timeout: float = 60.0) -> RewardAnswer:
+        """Replace the mistaken reward of a decision. The learner is rebuilt; needs a key with the role `admin`.
+
+        Parameters
+        ----------
+        decision : DecideAnswer or str
+            The answer, its decision_id, or its request_id.
+        value : float
+            The right reward.
+        timeout : float
+            Seconds that one try may take: every event since the log, or since the last erasure, is replayed.
+
+        Returns
+        -------
+        RewardAnswer
+            Its status is `corrected`, or `duplicate` if the decision has this reward already.
+        """
+        named = decision if isinstance(decision, str) else decision.decision_id
+        path = f"/decisions/{quote(named, safe='').replace('.', '%2E')}/reward/correct"
+        return self._call("POST", path, CorrectRequest(value), RewardAnswer, timeout)
 
     def about(self) -> About:
         """Return the present settings and counts of the experiment.

@@ -19,16 +19,16 @@ ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"
 
 # Outcomes that close a decision: its reward; the default reward; none in time; withdrawn; an unsolicited reward that is
-# stored; one that is stored and learnt.
+# stored; one that is stored and learnt; the right reward in the place of a mistaken one.
 REWARD, DEFAULT, EXPIRED, VOID = "reward", "default", "expired", "void"
-UNSOLICITED, IMPORTED = "unasked", "learnt"
+UNSOLICITED, IMPORTED, CORRECTED = "unasked", "learnt", "corrected"
 
 # Outcomes that do not close a decision: a partial reward; activation of a deferred decision.
 PARTIAL, ACTIVATED = "part", "activated"
 
-CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED})
+CLOSING = frozenset({REWARD, DEFAULT, EXPIRED, VOID, UNSOLICITED, IMPORTED, CORRECTED})
 
-REWARDED = frozenset({REWARD, DEFAULT, UNSOLICITED, IMPORTED})  # kinds with a reward
+REWARDED = frozenset({REWARD, DEFAULT, UNSOLICITED, IMPORTED, CORRECTED})  # kinds with a reward
 BASE, OPTIONS, MODE, ACTION, RETIRE, ERASE = "base", "options", "mode", "action", "retire", "erase"
 
 

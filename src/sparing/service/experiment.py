@@ -289,7 +289,7 @@ class ExperimentState:
 
     def _closed(self, event: OutcomeEvent) -> float:
         value, learner = event.value or 0.0, self.learner
-        if event.kind == events.UNSOLICITED:
+        if event.kind in (events.UNSOLICITED, events.CORRECTED):  # a base with the correction follows
             return value
         if event.kind == events.IMPORTED:
             assert event.context is not None

@@ -27,6 +27,7 @@ from sparing.service.store import Store
 from sparing.service.store.driver import LostError
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
+from sparing.validation import check_rewards_inside
 
 CHOICES = {"top": confidence.most_logged, "certified_within": confidence.certified_within}
 
@@ -34,7 +35,7 @@ CHOICES = {"top": confidence.most_logged, "certified_within": confidence.certifi
 LogReader = Callable[[Sequence[Hashable] | None], Log]
 
 REWARDS = (
-    "select o.seq, d.decision_id, o.value, coalesce(o.played, d.action), d.context from outcomes o join decisions d on d.seq = o.decision_seq "
+    "select o.seq, d.seq, d.decision_id, o.value, coalesce(o.played, d.action), d.context from outcomes o join decisions d on d.seq = o.decision_seq "
     "where o.experiment = $1 and o.seq > $2 and o.seq <= $3 and o.kind in ('reward', 'default', 'learnt') order by o.seq limit $4"
 )
 CHUNK = 2000
@@ -127,20 +128,21 @@ async def create(
 
 
 class Relearning:
-    """A learner from a new log, with the live rewards up to an event learnt again."""
+    """A learner from a new log, with the live rewards up to an event learnt again; `values` are corrected ones, by decision."""
 
-    def __init__(self, learner: Learner, experiment: int, log: Log) -> None:
-        self.learner, self.experiment = learner, experiment
-        self.rows, self.about = log.n_rows, describe_log(log)
+    def __init__(self, learner: Learner, experiment: int, values: dict[int, float] | None = None) -> None:
+        self.learner, self.experiment, self.values = learner, experiment, values
         self.seq = self.learnt = self.lost = 0
         self.refused: list[str] = []
 
     async def go_on(self, store: Store, upto: int) -> None:
         """Learn the rewards up to an event in order, and collect those that the learner refuses."""
         after = self.seq
+        values = await store.corrections(self.experiment, upto) if self.values is None else self.values
         while rows := await store.driver.read(REWARDS, self.experiment, after, upto, CHUNK):
-            for seq, decision_id, value, action, context in rows:
-                self._learn(decision_id, value, action, context)
+            for seq, decision, decision_id, value, action, context in rows:
+                right: Any = values.get(decision, value)
+                self._learn(decision_id, right, action, context)
                 after = seq
         self.seq = upto
 
@@ -182,7 +184,7 @@ async def import_log(
     """Restart an experiment from a log, with these settings of its learner (None: the present ones).
 
     `config` has further entries of the experiment's configuration to change, such as `columns`. If the new learner refuses a live
-    context or reward, the import is refused and nothing is changed.
+    context or reward, or the log has rewards outside the present range, the import is refused and nothing is changed.
     """
     experiment = writer.registry.get(name)
     recorded = {**experiment.config, **(config or {})}
@@ -190,17 +192,25 @@ async def import_log(
         recorded["settings"] = dict(settings)
     known, since = experiment.model.learner.action_names, await _begun(writer, experiment.number)
 
-    def prepare() -> Relearning:
+    def prepare() -> tuple[Relearning, Learner, Log]:
         log = read_with_known_actions(log_reader, known)
+        present = experiment.model.learner.reward_range
+        if present is not None and log.n_rows and not {"reward_range", "allow_outside"} & {*(settings or {})}:
+            check_rewards_inside(present, float(log.rewards.min()), float(log.rewards.max()))
         learner = make_learner(recorded["learner"], log, recorded.get("settings") or {})
         check_options(experiment.model.options, learner)
-        made = Relearning(learner, experiment.number, log)
+        made, origin = Relearning(learner, experiment.number), learner.copy()
         asyncio.run(_go_after(stores.open_store(writer.store.folder, writer.store.address), made))
-        return made
+        return made, origin, log
 
-    made = await asyncio.to_thread(prepare)
+    made, origin, log = await asyncio.to_thread(prepare)
     made.check()
-    written: dict[str, str] = {}
+    about = await asyncio.to_thread(describe_log, log)
+    written: list[dict[str, str]] = []
+
+    def save(learner: Learner, model: ExperimentState) -> None:
+        start = ExperimentState(model.experiment, learner, model.options, model.salt)
+        written.extend(save_base(writer.store.folder, each) for each in (model, start))
 
     async def operation(transaction: TransactionHandler) -> ImportAnswer:
         current = writer.registry.get(name)
@@ -214,18 +224,26 @@ async def import_log(
         model = await _taken_over(writer.store, made, current.model)
         made.check()
         check_options(model.options, model.learner)
-        written.update(await asyncio.to_thread(save_base, writer.store.folder, model))
+        await asyncio.to_thread(save, origin, model)
         new = model.learner.n_actions - len(known)
-        transaction.change(current, events.BASE, {**written, "rows": made.rows, "new": new}, who)
-        current.config = {**recorded, "about": made.about}
+        base, start = written
+        body = {
+            **base,
+            "rows": log.n_rows,
+            "new": new,
+            "origin": start,
+        }  # a correction starts from the origin
+        transaction.change(current, events.BASE, body, who)
+        current.config = {**recorded, "about": about}
         await writer.store.configure(current.number, msgspec.json.encode(current.config).decode())
-        return ImportAnswer(made.rows, made.learnt, made.lost)
+        return ImportAnswer(log.n_rows, made.learnt, made.lost)
 
     try:
         return await writer.exclusive(operation)
     except ServiceError as error:
-        if written and not isinstance(error.__cause__, LostError):
-            (writer.store.folder / written["path"]).unlink(missing_ok=True)
+        if not isinstance(error.__cause__, LostError):
+            for each in written:
+                (writer.store.folder / each["path"]).unlink(missing_ok=True)
         raise
 
 
@@ -260,13 +278,7 @@ async def _go_after(store: Store, made: Relearning) -> None:
 
 async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> ExperimentState:
     """Return the new learner with the retired actions, pending decisions and counters of the old state."""
-    learner = made.learner
-    for gone in np.flatnonzero(~old.active).tolist():
-        learner.retire(learner.action_names[gone])
-    model = ExperimentState(old.experiment, learner, old.options, old.salt)
-    for name in (*state_files.NUMBERS, "digest"):
-        setattr(model, name, getattr(old, name))
-    model.played[: len(old.played)] = old.played
+    learner, model = made.learner, successor(old, made.learner)
     found = {one.decision.seq: one.decision for one in await store.find("seq", [*old.open])}
     for seq, waiting in old.open.items():
         decision = found[seq]
@@ -278,6 +290,17 @@ async def _taken_over(store: Store, made: Relearning, old: ExperimentState) -> E
             model.add_pending(seq, waiting._replace(call=call))
         except SparingError as error:
             made.refuse(decision.decision_id, error)
+    return model
+
+
+def successor(old: ExperimentState, learner: Learner) -> ExperimentState:
+    """Return the state of another learner with the retired actions and counters of the old state, without its pending decisions."""
+    for gone in np.flatnonzero(~old.active).tolist():
+        learner.retire(learner.action_names[gone])
+    model = ExperimentState(old.experiment, learner, old.options, old.salt)
+    for name in (*state_files.NUMBERS, "digest"):
+        setattr(model, name, getattr(old, name))
+    model.played[: len(old.played)] = old.played
     return model
 
 

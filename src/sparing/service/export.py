@@ -36,7 +36,7 @@ ENDINGS = {KINDS[ending]: ending for ending in reversed(WRITTEN)}
 FORMATS = tuple(reversed(ENDINGS))
 ExtraColumns = Mapping[str, Sequence[Any]]  # columns (n,) by name: numbers or texts, some of them None
 
-REWARDED = "o.seq <= $2 and o.kind in ('reward', 'default', 'unasked', 'learnt') and d.context is not null"
+REWARDED = "o.seq <= $2 and o.kind in ('reward', 'default', 'unasked', 'learnt', 'corrected') and d.context is not null"
 COUNTED = (
     "select count(*) from decisions d join outcomes o on o.decision_seq = d.seq and o.closes = 1 "
     f"where d.experiment = $1 and {REWARDED}"

@@ -14,7 +14,7 @@ import msgspec
 
 from sparing import archive
 from sparing.errors import FileError, SparingError
-from sparing.service import events, state_files
+from sparing.service import corrections, events, state_files
 from sparing.service import store as stores
 from sparing.service.events import ChangeEvent, DecisionEvent, Event
 from sparing.service.experiment import ExperimentState
@@ -78,11 +78,11 @@ async def _replay(
     model, start, engine = await _start(registry, number, name, floor)
     experiment = Experiment(number, name, config, floor, model)
     marks = {one.seq: one for one in await store.snapshots(number)}
-    rows = WriteBatch(0, 0)
+    rows, corrected = WriteBatch(0, 0), await store.corrections(number, last)
     known: dict[int, DecisionEvent] = {}
     async for some in store.events(number, 0, last):
         for event in some:
-            _add(rows, known, event)
+            _add(rows, known, event, corrected)
             verdict.events += 1
             if isinstance(event, DecisionEvent):
                 verdict.decisions += 1
@@ -91,6 +91,7 @@ async def _replay(
                 continue
             if isinstance(event, ChangeEvent) and event.kind == events.BASE:
                 engine = event.read()["engine"]
+                await _check_correction(registry, experiment, event, verdict)
             elif isinstance(event, DecisionEvent):
                 _recompute(experiment.model, event, engine, verdict)
             registry.apply(experiment, event)
@@ -139,14 +140,32 @@ def _recompute(
             verdict.blame(f"decision {stored.seq}: {name} is {was!r}, but a replay gives {now!r}")
 
 
-def _add(rows: WriteBatch, known: dict[int, DecisionEvent], event: Event) -> None:
+async def _check_correction(
+    registry: ExperimentRegistry, experiment: Experiment, base: ChangeEvent, verdict: VerificationResult
+) -> None:
+    """Rebuild the state of a correction, and compare it with the stored one."""
+    body = base.read()
+    if "corrected" not in body or not state_files.is_this_engine(body["engine"]):
+        return
+    rebuilt = await corrections.RebuiltState.start(
+        registry, experiment.number, experiment.floor, base.seq - 1
+    )
+    await rebuilt.go_on(registry.store, base.seq - 1)
+    if rebuilt.model.digest != registry.base(experiment.number, base).digest:
+        verdict.blame(f"the state at event {base.seq}, of a corrected reward, differs from a replay")
+
+
+def _add(
+    rows: WriteBatch, known: dict[int, DecisionEvent], event: Event, corrected: dict[int, float]
+) -> None:
     if isinstance(event, DecisionEvent):
         known[event.seq] = event
         rows.count(event, decided=1)
-    elif not isinstance(event, ChangeEvent) and event.kind in events.CLOSING:
+    elif not isinstance(event, ChangeEvent) and event.kind in events.CLOSING - {events.CORRECTED}:
         decision = known.pop(event.decision_seq)
         if event.kind in events.REWARDED:
-            rows.count(decision, rewarded=1, value=event.value or 0.0)
+            value = corrected.get(event.decision_seq, event.value) or 0.0
+            rows.count(decision, rewarded=1, value=value)
 
 
 async def _totals(store: Store, number: int, rows: WriteBatch, verdict: VerificationResult) -> None:
@@ -264,6 +283,8 @@ async def states_of(store: Store) -> list[BackedUpState]:
         found += [
             BackedUpState(body["path"], body["sha256"], seq == last and seq >= floor) for seq, body in bases
         ]
+        origins = [body["origin"] for _, body in bases if "origin" in body]
+        found += [BackedUpState(origin["path"], origin["sha256"], False) for origin in origins]
         found += [BackedUpState(one.path, one.sha256.hex(), one.seq >= floor > last) for one in marks]
     return found
 

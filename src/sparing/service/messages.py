@@ -57,10 +57,16 @@ class RewardRequest(Struct, forbid_unknown_fields=True):
     action: Label | None = None
 
 
+class CorrectRequest(Struct, forbid_unknown_fields=True):
+    """The right reward of a decision that has a mistaken one."""
+
+    value: float
+
+
 class RewardAnswer(Struct):
     """What the service did with a reward."""
 
-    status: Literal["taken", "duplicate", "part", "unasked"]
+    status: Literal["taken", "duplicate", "part", "unasked", "corrected"]
     seq: int
 
 

@@ -131,7 +131,10 @@ class ExperimentRegistry:
         return await self.store.changes(number, events.BASE)
 
     def base(self, number: int, event: ChangeEvent) -> ExperimentState:
-        said = event.read()
+        return self.state_of(number, event.read())
+
+    def state_of(self, number: int, said: dict[str, Any]) -> ExperimentState:
+        """Return the state that the body of `save_base` names."""
         path = self.store.folder / said["path"]
         if not path.exists():
             raise FileError(f"{path} is missing; the store needs it. Restore it from a backup")

@@ -201,7 +201,8 @@ async def _wanted(kept: Store) -> set[Path]:
         events.BASE,
     ):
         if number not in first or seq >= floor:
-            wanted.add(kept.folder / msgspec.json.decode(body)["path"])
+            said = msgspec.json.decode(body)
+            wanted |= {kept.folder / each["path"] for each in (said, said.get("origin")) if each}
         first.add(number)
     return wanted
 

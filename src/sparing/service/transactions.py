@@ -265,7 +265,7 @@ def _outcome(
 
 
 def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnswer:
-    if closed.kind in (events.REWARD, events.UNSOLICITED, events.IMPORTED):
+    if closed.kind in (events.REWARD, events.UNSOLICITED, events.IMPORTED, events.CORRECTED):
         if closed.value == value and closed.played == played:
             return RewardAnswer("duplicate", closed.seq)
         raise conflict(

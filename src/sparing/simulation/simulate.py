@@ -279,7 +279,7 @@ def _compiles(learner: Learner, stream: Stream) -> bool:
     if stream.binary:
         least, most = 0.0, 1.0
     else:
-        most = np.abs(stream.means).max(initial=0) + np.abs(stream.draws).max(initial=0)
-        least = -most
+        parts = stream.means, stream.draws
+        least, most = (sum(float(end(each, initial=0.0)) for each in parts) for end in (np.min, np.max))
     low, high = learner.reward_range or (-LARGEST, LARGEST)
     return bool((np.abs(stream.contexts) <= LARGEST).all() and low <= least <= most <= high)

@@ -11,12 +11,13 @@ from starlette.types import Scope
 
 from sparing.errors import LogError
 from sparing.log.labels import shorten
-from sparing.service import dashboard, erasure, events
+from sparing.service import corrections, dashboard, erasure, events
 from sparing.service import export as exports
-from sparing.service.errors import ServiceError, not_found, unprocessable
+from sparing.service.errors import ServiceError, unprocessable
 from sparing.service.http.endpoint import DIGITS, ENDPOINTS, EXPERIMENT, Call, Endpoint, Reply, endpoint
 from sparing.service.messages import (
     MAX_BATCH,
+    CorrectRequest,
     DecideAnswer,
     DecideBatch,
     DecideItem,
@@ -69,6 +70,15 @@ async def reward(service: Service, call: Call, body: RewardRequest) -> RewardAns
     work = Reward(path["experiment"], path["decision"], body.value, body.action)
     answer: RewardAnswer = await service.writer.submit(work)
     return answer
+
+
+@endpoint("POST", EXPERIMENT + "/decisions/{decision:any}/reward/correct", role="admin")
+async def correct(service: Service, call: Call, body: CorrectRequest) -> RewardAnswer:
+    """Replace the mistaken reward of a decision: the learner is rebuilt as if it had been the right one. Repeating it is a `duplicate`."""
+    path = call.path
+    return await corrections.correct(
+        service.writer, path["experiment"], path["decision"], body.value, who=call.caller.name
+    )
 
 
 @endpoint("POST", EXPERIMENT + "/decide/batch", role="write")
@@ -140,15 +150,9 @@ def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) ->
 @endpoint("GET", EXPERIMENT + "/decisions/{decision:any}", role="read")
 async def decision(service: Service, call: Call) -> Record:
     """One decision, by its decision_id or request_id."""
-    experiment, named = service.registry.get(call.path["experiment"]), call.path["decision"]
-    identity = events.id_bytes(named)
-    found = []
-    if identity is not None:
-        found = await service.store.record(experiment.number, "d.decision_id = $2", identity)
-    found = found or await service.store.record(experiment.number, "d.request_id = $2", named)
-    if not found:
-        raise not_found(f"there is no decision {named!r} in {experiment.name}", "unknown_decision")
-    return dashboard.recorded(experiment, found[0])
+    experiment = service.registry.get(call.path["experiment"])
+    found = await corrections.find_decision(service.store, experiment, call.path["decision"])
+    return dashboard.recorded(experiment, found)
 
 
 @endpoint(

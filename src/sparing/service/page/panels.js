@@ -227,7 +227,7 @@ function recentRow(row) {
 
 function received({ needs_reward: asked, reward, outcome }) {
   const value = reward === null ? "" : plainly(reward);
-  if (outcome === "default") return el("span", null, value, " ", el("span", { class: "dim" }, "default"));
+  if (outcome === "default" || outcome === "corrected") return el("span", null, value, " ", el("span", { class: "dim" }, outcome));
   if (value) return value;
   if (outcome) return el("span", { class: "dim" }, outcome);
   return asked ? el("span", { class: "dim" }, "pending") : NONE;

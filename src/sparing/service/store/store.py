@@ -259,6 +259,16 @@ class Store:
         found = await self.driver.read(f"{CHANGES} where {where}", experiment, *kinds)
         return [ChangeEvent(*row) for row in found]
 
+    async def corrections(self, experiment: int, upto: int) -> dict[int, float]:
+        """Return the right rewards of decisions corrected up to an event, by the number of the decision."""
+        found = await self.driver.read(
+            "select decision_seq, value from outcomes where experiment = $1 and seq <= $2 and kind = $3 order by seq",
+            experiment,
+            upto,
+            events.CORRECTED,
+        )
+        return dict(found)  # the newest counts
+
     async def snapshots(self, experiment: int, *, within: bool = False) -> list[StoredSnapshot]:
         """Return the snapshots, newest first; `within` the transaction, or those committed."""
         query = self.driver.rows if within else self.driver.read
