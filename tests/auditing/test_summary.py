@@ -56,7 +56,7 @@ def test_a_log_with_known_support():
     assert (by_name["c"].ineligible, by_name["c"].zero) == (0.75, None)
     text = str(found)
     assert "4 rows, 5 actions, 2 features, 2 distinct contexts" in text
-    assert "rows per action: 0 to 3; no elbow" in text
+    assert "rows per action: 0 to 3; they fall nowhere fast" in text
     assert "never tried: 3 actions (c, d, e)" in text
     assert "support: exact; a row could not have taken 60% of the actions, on average" in text
     assert "propensities: 0.25 to 1" in text

@@ -77,7 +77,8 @@ class Assumptions:
         values = ", ".join(
             shown(name) for name in ("noise", "theta_bound", "context_bound", "ridge", "delta")
         )
-        return f"{values}, radius {self.radius} × {self.radius_scale:g}"
+        scaled = f", confidence radius scaled by {self.radius_scale:g}" if self.radius_scale != 1 else ""
+        return values + scaled
 
 
 def _estimates(missing: tuple[str, ...], sums: Statistics | None, ridge: float) -> dict[str, float]:
