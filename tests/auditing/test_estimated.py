@@ -94,7 +94,7 @@ def test_a_share_at_the_bar_is_called_unsupported_in_at_most_five_per_cent(no_sc
 
 
 def test_few_rows_are_refused_and_more_are_undecided():
-    with pytest.raises(LogError, match=r"100 rows are too few .* below a share of 0.05 .* from 161 rows on"):
+    with pytest.raises(LogError, match=r"100 rows are too few .* from 322 rows on, .* below a share of 0.05"):
         estimate_support(stripped(drawn("region", 0.3, 100)))
     _, estimate = estimate_support(stripped(drawn("sharpened", 0.5, 700)))
     assert estimate.undecided_share > 0.1

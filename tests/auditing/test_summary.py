@@ -193,7 +193,7 @@ def test_certified_errors_and_the_certified_set():
 
 def test_a_scale_below_one_narrows_upsides_and_not_certified_errors():
     log = draw_log(LinearWorld(n_actions=5, n_features=2, seed=0), rows=500, never=[4], seed=0)
-    plain, scaled = audit(log), audit(log, radius_scale=0.2)
+    plain, scaled = (audit(log, radius_scale=scale, reward_range=(-99, 99)) for scale in (1.0, 0.2))
     assert scaled.gap_map.gaps[0].upside < plain.gap_map.gaps[0].upside
     assert scaled.metrics["largest_certified_error"] == plain.metrics["largest_certified_error"]
     assert "without a guarantee" in text.upside(scaled)

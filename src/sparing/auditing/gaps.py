@@ -7,7 +7,7 @@ import numpy as np
 
 from sparing.auditing.counts import SegmentCounts, count_segments
 from sparing.auditing.segments import Binned, Segment, half_space, searched
-from sparing.auditing.significance import RARELY_SHARE
+from sparing.auditing.support import RARELY_SHARE
 from sparing.engines import local
 from sparing.log import Log
 from sparing.log.passes import Blocks

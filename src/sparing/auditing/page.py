@@ -85,10 +85,11 @@ def _gaps(audit: Audit) -> Iterator[str]:
         if audit.gap_map.found > len(gaps):
             sentence += f", of which the table lists {len(gaps)}"
         if held := text.coverage(audit):
-            sentence += f"; {'it holds' if len(gaps) == 1 else 'they hold'} {held}"
+            sentence += f"; {'it explains' if len(gaps) == 1 else 'they explain'} {held}"
         yield html.paragraph(f"{sentence}.")
         yield html.table(*text.gap_table(audit), words=True)
-        yield html.paragraph(text.upside(audit), kind="note")
+        if limits := text.upside(audit):
+            yield html.paragraph(limits, kind="note")
         if sum(bool(gap.segment.bounds) for gap in gaps) > 1:
             yield _map(audit)
         return

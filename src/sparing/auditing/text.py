@@ -185,9 +185,9 @@ def policy(audit: "Audit") -> str:
 
 
 def upside(audit: "Audit") -> str:
-    """What the gaps' upside is, and how sure."""
+    """What the gaps' upside is, and how sure; nothing where none says anything."""
     assumptions = audit.assumptions
-    if assumptions is None:
+    if assumptions is None or not any_informative(audit):
         return ""
     sure = f"with probability {1 - assumptions.delta:.0%} if the assumptions hold"
     if assumptions.radius_scale < 1:
@@ -205,11 +205,16 @@ def informative(audit: "Audit", upside: float | None) -> bool:
     return upside is not None and upside <= INFORMATIVE * (high - low)
 
 
+def any_informative(audit: "Audit") -> bool:
+    """Whether the upside of some gap is informative."""
+    return any(informative(audit, gap.upside) for gap in audit.gap_map.gaps)
+
+
 def coverage(audit: "Audit") -> str:
     share = audit.gap_map.coverage
     if share is None or not audit.gap_map.gaps or audit.support == "unknown":
         return ""
-    return f"{percent(share)} of the pairs that could not be, or never were, tried"
+    return f"{percent(share)} of the missing (row, action) pairs"
 
 
 def _gaps(audit: "Audit") -> Iterator[str]:
@@ -219,7 +224,7 @@ def _gaps(audit: "Audit") -> Iterator[str]:
         if informative(audit, gaps[0].upside):
             order = ", largest upside first"
         held = coverage(audit)
-        yield f"gaps{order}{f'; they hold {held}' if held else ''}:"
+        yield f"gaps{order}{f'; they explain {held}' if held else ''}:"
         for gap in gaps[:SHOWN_GAPS]:
             limit = f"; upside at most {gap.upside:.3g}" if informative(audit, gap.upside) else ""
             yield f"  {gap}{limit}"
@@ -302,17 +307,26 @@ def _known_columns(audit: "Audit") -> list[str]:
 
 
 def gap_table(audit: "Audit") -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of the table of gaps, numbered as in the figure."""
-    return ("where", "actions", "tried", "of rows", "upside at most"), [
+    """Header and rows of the table of gaps, numbered as in the figure; the upside is a column where it says something."""
+    header: tuple[str, ...] = ("where", "actions", "tried", "of rows")
+    rows: list[tuple[str, ...]] = [
         (
             f"S{number}: {gap.where}",
             join_names(gap.actions),
             counted(gap.tried, "row") if gap.tried else "never",
             percent(gap.share),
-            f"{gap.upside:.3g}" if informative(audit, gap.upside) else "unknown",
         )
         for number, gap in enumerate(audit.gap_map.gaps, start=1)
     ]
+    if any_informative(audit):
+        limits = [
+            f"{gap.upside:.3g}" if informative(audit, gap.upside) else "unknown" for gap in audit.gap_map.gaps
+        ]
+        header, rows = (
+            (*header, "upside at most"),
+            [(*row, limit) for row, limit in zip(rows, limits, strict=True)],
+        )
+    return header, rows
 
 
 def legend(audit: "Audit") -> str:
@@ -451,7 +465,7 @@ def recommendation_basis(audit: "Audit") -> str:
         "estimated": "What a row could have taken is estimated from the rows.",
         "unknown": "What a row could have taken is not known.",
     }[audit.support]
-    if audit.assumptions is None or not any(informative(audit, gap.upside) for gap in audit.gap_map.gaps):
+    if audit.assumptions is None or not any_informative(audit):
         return text
     sure = "without a guarantee, as the radius is scaled down"
     if audit.assumptions.radius_scale >= 1:

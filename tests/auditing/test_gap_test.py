@@ -12,7 +12,7 @@ import sparing
 from sparing.auditing import estimate_support
 from sparing.auditing import page as report
 from sparing.auditing.segments import DEPTH, Binned
-from sparing.auditing.significance import DEPTH_WEIGHTS, GapTest, count_families, rows_needed
+from sparing.auditing.support import DEPTH_WEIGHTS, GapTest, count_families, rows_needed
 from sparing.errors import MissingExtraError
 from sparing.log import Log
 
