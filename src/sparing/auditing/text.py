@@ -170,12 +170,16 @@ def policy(audit: "Audit") -> str:
             f"support unknown; {percent(target.never_logged_mass)} of its decisions are actions never logged"
         )
     else:
-        about = {"exact": "", "estimated": "by estimated support, "}.get(target.support, "")
-        if audit.implied:
-            about = "by the logged propensities, "
+        about = "" if target.support == "exact" else "by estimated support, "
+        share = percent(target.unsupported_mass)
+        if audit.implied and target.implied_mass is not None:
+            about, share = (
+                "by the logged propensities, ",
+                f"{share} (standard error {percent(target.implied_mass[1])})",
+            )
         whose = "given" if target.range_given else "observed"
         text = (
-            f"{about}{percent(target.unsupported_mass)} of its decisions are unsupported; the bias of IPS is between "
+            f"{about}{share} of its decisions are unsupported; the bias of IPS is between "
             f"{target.bias[0]:.4g} and {target.bias[1]:.4g} (mean rewards within the {whose} range "
             f"{target.reward_range[0]:.4g} to {target.reward_range[1]:.4g})"
         )
