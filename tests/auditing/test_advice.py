@@ -10,7 +10,7 @@ from sparing.auditing import text
 from sparing.log import Log
 from sparing.simulation import LinearWorld, draw_log
 
-PLAN = "How many rewards to ask for: sparing plan LOG --call-cost PRICE."
+PLAN = "How many rewards to request: sparing plan LOG --call-cost PRICE."
 LEARN = "Learn from the log and go: sparing learn LOG."
 
 
@@ -19,7 +19,7 @@ def log_of(**how):
 
 
 def test_actions_never_tried_come_first_with_their_worth():
-    found = audit(log_of(never=[1, 3, 4]))
+    found = audit(log_of(never=[1, 3, 4]), reward_range=(-4, 4))
     gap = next(gap for gap in found.gap_map.gaps if gap.actions == (1, 3, 4))
     assert found.recommendation == (
         f"3 actions were never tried (1, 3, 4); learning them is worth at most {gap.upside:.3g} a decision. {PLAN}"
@@ -41,18 +41,36 @@ def test_a_gap_is_told_in_raw_columns():
         "reward": rng.random(900),
         "eligible": eligible,
     }
-    found = audit(read_log(table), reward_range=(0, 1))
+    found = audit(read_log(table), reward_range=(-3, 3))
     assert found.recommendation.startswith("Where country is NZ (3")
     assert "of rows), action <i>c</i> was never tried; learning it is worth at most" in found.recommendation
     assert " a decision there. " in found.recommendation
-    unlimited = audit(read_log(table))  # rewards lie in [0, 1], as far as seen; the upside does not
-    assert unlimited.gap_map.gaps[0].upside > 1 >= found.gap_map.gaps[0].upside
-    assert "the log does not limit what learning it is worth" in unlimited.recommendation
-    narrow = audit(
-        read_log({**table, "reward": 0.4 * table["reward"]}), reward_range=(0, 1)
-    )  # of seen rewards, 0.4
-    assert narrow.gap_map.gaps[0].upside > 0.4
-    assert "is worth at most" in narrow.recommendation
+
+
+def test_a_worth_of_the_whole_range_is_not_called_a_limit():
+    """That a click is worth at most 1 needs no audit; at most a tenth of the range is worth saying."""
+    rng = np.random.default_rng(0)
+    table = {"x": rng.random(900), "action": ["a", "b"] * 450, "reward": rng.random(900) < 0.3}
+    log = read_log(table, actions=["a", "b", "c"])
+    found = audit(log)
+    assert 0.5 < found.gap_map.gaps[0].upside <= 1
+    assert found.recommendation == (
+        f"1 action was never tried (c); the log cannot tell what learning it is worth. {PLAN}"
+    )
+    assert "upside" not in str(found)
+    assert "most" not in f"{found.headline}{text.recommendation_basis(found)}"
+    assert "upside at most" not in text.gap_table(found)[0]
+
+    def with_upside(upside, **changes):
+        gaps = tuple(replace(gap, upside=upside) for gap in found.gap_map.gaps)
+        return replace(found, gap_map=replace(found.gap_map, gaps=gaps), **changes)
+
+    limited = with_upside(0.1)
+    assert "learning it is worth at most 0.1 a decision" in limited.recommendation
+    assert "upside at most 0.1" in str(limited)
+    assert text.gap_table(limited)[1][0][-1] == "0.1"
+    # Beyond all rewards: knowing their range would help.
+    assert "give the range of mean rewards" in with_upside(2.0, mean_range=None).recommendation
 
 
 def test_nothing_missing_means_learn():
@@ -101,9 +119,10 @@ def test_an_estimate_is_called_one():
 
 
 def test_what_it_rests_on_is_said():
-    log = log_of(never=[1])
-    assert "with probability 95%" in text.recommendation_basis(audit(log))
-    assert "without a guarantee" in text.recommendation_basis(audit(log, radius_scale=0.2))
+    log, wide = log_of(never=[1]), (-4, 4)
+    assert "with probability 95%" in text.recommendation_basis(audit(log, reward_range=wide))
+    scaled = audit(log, radius_scale=0.2, reward_range=wide)
+    assert "without a guarantee" in text.recommendation_basis(scaled)
 
 
 @pytest.mark.parametrize("letters", [3, 40, 200])

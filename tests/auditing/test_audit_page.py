@@ -187,7 +187,7 @@ def test_the_page_says_what_the_audit_says(tmp_path):
     html = (tmp_path / "audit.html").read_text(encoding="utf-8")
     text = re.sub(r"<svg.*?</svg>", "", html, flags=re.DOTALL)
     assert "could not have taken 40% of the actions" in text
-    assert "40% of its mass is unsupported" in text
+    assert "40% of its decisions are unsupported" in text
     for number, gap in enumerate(found.gap_map.gaps, start=1):
         assert f"S{number}: {gap.where}".replace(">", "&gt;").replace("<", "&lt;") in text
     assert str(found.assumptions) in text
@@ -197,9 +197,9 @@ def test_an_estimated_page_warns_first(tmp_path):
     report.write(sparing.audit(bare_log()), tmp_path / "audit.html", title="log")
     html = (tmp_path / "audit.html").read_text(encoding="utf-8")
     assert html.index('class="warning"') < html.index("<h2>")
-    assert "Every statement about support is estimated" in html
+    assert "Support was estimated from the rows" in html
     assert "a single context may lack more" in html
-    assert "Supported: the same by estimate" in html
+    assert "could have taken the action, by estimate" in html
 
 
 @pytest.mark.parametrize(

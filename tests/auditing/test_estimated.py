@@ -5,7 +5,7 @@ import pytest
 
 import sparing
 from sparing.auditing import estimate_support
-from sparing.auditing.support import rows_needed, support_bar
+from sparing.auditing.support import support_bar
 from sparing.errors import LogError, MissingExtraError
 from sparing.log import Log
 from sparing.simulation import LinearWorld, draw_log
@@ -38,12 +38,7 @@ def no_scikit_learn(monkeypatch):
     monkeypatch.setattr("sparing.auditing.support.fit_propensities", missing)
 
 
-def test_rows_needed_is_the_rule_of_three():
-    """The upper limit of a share with no try in m rows is 1 − (1 − c)^(1/m)."""
-    for bar in (0.01, 0.002):
-        m = rows_needed(bar, 0.95)
-        assert 1 - 0.05 ** (1 / m) <= bar < 1 - 0.05 ** (1 / (m - 1))
-    assert rows_needed(0.01, 0.95) == 299
+def test_the_bar_stays_below_the_uniform_share():
     assert support_bar(0.01, 20) == 0.01
     assert support_bar(0.01, 1000) == 0.0005
 
@@ -53,7 +48,7 @@ def test_never_logged_actions_are_found():
     estimated, estimate = estimate_support(stripped(log))
     np.testing.assert_array_equal(estimated.support.mask(), log.support.mask())
     assert estimated.support.kind == "estimated"
-    assert estimate.undecided_share == 0
+    assert estimate.undecided_share < 0.05
     np.testing.assert_array_equal(estimate.unsupported, (log.counts == 0).astype(float))
 
 
@@ -74,7 +69,7 @@ def test_logged_actions_are_always_supported():
 
 
 def test_actions_tried_everywhere_are_hardly_ever_called_unsupported(no_scikit_learn):
-    """Every pair has a share of 1/8: an upper limit below 1 % would be a 5 % event at the very most."""
+    """Every pair has a share of 1/8: a gap in a log would be a 5 % event at the very most."""
     wrong = []
     for seed in range(20):
         _, estimate = estimate_support(stripped(drawn("never-logged", 0.0, 2000, seed=seed)))
@@ -99,8 +94,8 @@ def test_a_share_at_the_bar_is_called_unsupported_in_at_most_five_per_cent(no_sc
 
 
 def test_few_rows_are_refused_and_more_are_undecided():
-    with pytest.raises(LogError, match=r"too few .* two halves of 299 rows"):
-        estimate_support(stripped(drawn("region", 0.3, 400)))
+    with pytest.raises(LogError, match=r"100 rows are too few .* from 322 rows on, .* below a share of 0.05"):
+        estimate_support(stripped(drawn("region", 0.3, 100)))
     _, estimate = estimate_support(stripped(drawn("sharpened", 0.5, 700)))
     assert estimate.undecided_share > 0.1
 
@@ -108,16 +103,6 @@ def test_few_rows_are_refused_and_more_are_undecided():
 def test_a_log_with_support_is_refused():
     with pytest.raises(LogError, match="exact already"):
         estimate_support(drawn("region", 0.3, 700))
-
-
-def test_undecided_pairs_without_a_try_count_as_unsupported(monkeypatch):
-    """A segment of thirty rows decides nothing; an action that nobody tried there is not trusted."""
-    monkeypatch.setattr("sparing.auditing.support.rows_needed", lambda bar, confidence: 30)
-    rng = np.random.default_rng(0)
-    log = Log.from_arrays(rng.random((61, 2)), rng.integers(0, 2, 61), np.zeros(61), action_names=range(3))
-    estimated, estimate = estimate_support(log)
-    assert (estimate.undecided[2], estimate.unsupported[2]) == (1.0, 0.0)
-    np.testing.assert_array_equal(estimated.support.shares, [1, 1, 0])
 
 
 def test_propensities_are_estimated_or_kept():

@@ -96,7 +96,7 @@ def test_a_policy_on_deficient_actions_shows_its_mass(support):
     assert found.policy.bias == pytest.approx((-3.6, 0.0))
     exact = found.metrics["policy_unsupported_mass"]
     assert exact == (pytest.approx(0.6) if support == "exact" else None)
-    assert "60% of its mass is unsupported" in str(found)
+    assert "60% of its decisions are unsupported" in str(found)
     alone = sparing.audit(log, policy=ConstantPolicy(log.action_names, 1))
     assert alone.policy.unsupported_mass == 1.0
     if support == "exact":

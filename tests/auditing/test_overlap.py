@@ -44,7 +44,8 @@ def audit_policy(log, policy, *, reward_range, estimated):
     doing = InMemoryRows(log).fold(
         SumOf(partial(overlapping.PolicyCounts.of, policy=policy, never=log.counts == 0))
     )
-    rest = (log.support.kind, RewardSummary.of(log), reward_range) if doing else ()
+    kind = log.support.kind
+    rest = (kind, kind, RewardSummary.of(log), reward_range) if doing else ()
     return doing and overlapping.audit_policy(doing, *rest, estimated=estimated)
 
 

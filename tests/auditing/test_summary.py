@@ -56,7 +56,7 @@ def test_a_log_with_known_support():
     assert (by_name["c"].ineligible, by_name["c"].zero) == (0.75, None)
     text = str(found)
     assert "4 rows, 5 actions, 2 features, 2 distinct contexts" in text
-    assert "rows per action: 0 to 3; no elbow" in text
+    assert "rows per action: 0 to 3; they fall nowhere fast" in text
     assert "never tried: 3 actions (c, d, e)" in text
     assert "support: exact; a row could not have taken 60% of the actions, on average" in text
     assert "propensities: 0.25 to 1" in text
@@ -193,7 +193,7 @@ def test_certified_errors_and_the_certified_set():
 
 def test_a_scale_below_one_narrows_upsides_and_not_certified_errors():
     log = draw_log(LinearWorld(n_actions=5, n_features=2, seed=0), rows=500, never=[4], seed=0)
-    plain, scaled = audit(log), audit(log, radius_scale=0.2)
+    plain, scaled = (audit(log, radius_scale=scale, reward_range=(-99, 99)) for scale in (1.0, 0.2))
     assert scaled.gap_map.gaps[0].upside < plain.gap_map.gaps[0].upside
     assert scaled.metrics["largest_certified_error"] == plain.metrics["largest_certified_error"]
     assert "without a guarantee" in text.upside(scaled)

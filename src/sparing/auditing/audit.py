@@ -110,7 +110,7 @@ class ActionAudit:
     not. ineligible: outside the eligible set. rare: supported, but with a propensity (or, without
     distributions, a share of the supported rows) below the bar. undecided: of an estimated support.
     implied: mean of 1{a_i = a}/μ_i, which is the supported share by logged propensities alone, where the
-    support is not exact.
+    log has no support; `supported` is then the same, at most 1.
     certified_error: bound on ‖θ̂_a − θ*_a‖ that holds for all actions at once with probability 1 − δ.
     """
 
@@ -139,7 +139,7 @@ def audit_actions(
 ) -> tuple[ActionAudit, ...]:
     """Describe every action, in the log's order, by its rows and by what rows could have taken.
 
-    `implied` (K,) is Σ 1/μ over an action's rows, where propensities were logged.
+    `implied` (K,) is the mean of 1{a_i = a}/μ_i, where propensities were logged and the support was not.
     """
     counts, support = seen.sums.counts, seen.rows.header.support
     n, k = int(counts.sum()), len(counts)
@@ -151,12 +151,12 @@ def audit_actions(
     columns = {
         "rows": counts,
         "share": counts / n if n else None,
-        "supported": shares,
+        "supported": shares if implied is None else np.minimum(1.0, implied),
         "zero": missing if by_chance else None,
         "ineligible": None if by_chance else missing,
         "rare": _rare_shares(counts, supported, rare) if n else None,
         "undecided": None if estimate is None else estimate.undecided,
-        "implied": None if implied is None or exact else implied / n,
+        "implied": implied,
         "certified_error": errors,
         "certified": np.zeros(k, dtype=bool) if errors is None else errors <= error,
     }
@@ -194,7 +194,8 @@ class Audit:
     support : str
         exact, estimated or unknown.
     unsupported_share, estimated_unsupported_share : float or None
-        Mean share of the actions that a row could not have taken: by exact, or by estimated support.
+        Mean share of the actions that a row could not have taken: by exact, or by estimated support. Logged propensities
+        decide where there are any: it is the share that they imply.
     unsupported_sizes : dict
         Rows by their number of unsupported actions.
     overlap : PropensityOverlap or None
@@ -258,10 +259,16 @@ class Audit:
     @property
     def verdict(self) -> str:
         """`deficient`, `full`, or `unknown`: without exact support no log is ever called full."""
-        missing = self.never_logged or self.unsupported_share or self.estimated_unsupported_share
-        if missing or self.implied_deficient:
+        missing = self.never_logged or self.unsupported_share or self.implied_deficient
+        # A share implied by propensities is above 0 by chance; a gap that was found is not.
+        if missing or (self.gap_map.found if self.implied else self.estimated_unsupported_share):
             return "deficient"
         return "full" if self.support == "exact" and self.rows else "unknown"
+
+    @property
+    def implied(self) -> bool:
+        """Whether the shares of support are those that the logged propensities imply."""
+        return self.per_action[0].implied is not None
 
     @property
     def implied_unsupported(self) -> tuple[float, float] | None:
@@ -313,6 +320,7 @@ class Audit:
             "largest_certified_error": float(np.max(errors)) if errors else None,
             "certified_actions": len(self.certified) if errors else None,
             "gaps": self.gap_map.found,
+            "smallest_visible_gap": None if estimate is None else estimate.visible_share,
             "largest_upside": float(np.max(upsides)) if upsides else None,
         }
         if policy is not None:
@@ -412,7 +420,7 @@ def audit(
     rare : float
         The propensity below which an action counts as rare.
     confidence : float
-        Level of the limits behind an estimated support.
+        Of an estimated support: the probability that no segment is called a gap by chance.
     reward_range : tuple of float, optional
         Bounds on mean rewards. Without it rewards of 0 and 1 are recognised.
     gaps : int
@@ -461,6 +469,7 @@ def audit(
         looked,
         sums.counts,
         ellipsoids,
+        tested=None if estimate is None else estimate.gaps,
         reward_range=reward_range,
         limit=gaps,
         seed=seed,
@@ -476,8 +485,12 @@ def audit(
         chances = facts.propensities or Propensities.of(looked)
         covered = overlap(chances, estimated=estimated, exact=exact)
     if doing is not None and rewards is not None:
-        target = audit_policy(doing, looked.support.kind, rewards, reward_range, estimated=estimated)
-    implied = None if chances is None or estimated else chances.by_action
+        kinds = (header.support.kind, looked.support.kind)
+        target = audit_policy(doing, *kinds, rewards, reward_range, estimated=estimated)
+    implied = None
+    if chances is not None and not (estimated or header.support.known):
+        implied = chances.by_action / rows.n_rows
+        share = max(0.0, 1 - float(implied.mean()))
     return Audit(
         rows=rows.n_rows,
         features=rows.n_features,
@@ -487,7 +500,7 @@ def audit(
         support=looked.support.kind,
         unsupported_share=share if exact else None,
         estimated_unsupported_share=None if exact else share,
-        unsupported_sizes={} if sets is None else sets.unsupported_sizes,
+        unsupported_sizes={} if sets is None or implied is not None else sets.unsupported_sizes,
         overlap=covered,
         reward_mean=None if rewards is None else rewards.total / rows.n_rows,
         reward_range=None if rewards is None else (rewards.low, rewards.high),
@@ -498,7 +511,11 @@ def audit(
         assumptions=assumptions,
         error=float(error),
         rare=float(rare),
-        notes=(*notes, *more, *text.further_notes(rows.n_rows, covered, sets, gap_map, contexts)),
+        notes=(
+            *notes,
+            *more,
+            *text.further_notes(rows.n_rows, covered, sets, gap_map, contexts),
+        ),
         contexts_counted=contexts is None or contexts.exact,
     )
 

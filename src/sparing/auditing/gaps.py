@@ -1,12 +1,13 @@
 """The gap map: segments of contexts that the log does not cover, ranked by what untried actions may be worth."""
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sparing.auditing.counts import SegmentCounts, count_segments
 from sparing.auditing.segments import Binned, Segment, half_space, searched
+from sparing.auditing.support import RARELY_SHARE
 from sparing.engines import local
 from sparing.log import Log
 from sparing.log.passes import Blocks
@@ -14,7 +15,6 @@ from sparing.log.rows import InMemoryRows
 from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.report.text import counted, join_names, percent
 
-RARELY_SHARE = 0.05  # an action possible in no more than this share of a segment's rows is a gap there
 SMALLEST_SHARE, SMALLEST_ROWS = 0.02, 20  # of the searched rows, in a segment
 
 COVERAGE_BY_BOXES, CLEARLY_MORE = 0.8, 1.25
@@ -136,12 +136,15 @@ def find_gaps(
     log: Log,
     sets: ConfidenceEllipsoids | None,
     *,
+    tested: Sequence[tuple[int, Segment]] | None = None,
     reward_range: tuple[float, float] | None = None,
     limit: int = 20,
     seed: int = 0,
 ) -> GapMap:
     """Search a sample of rows of a log in memory, and measure what is found on all of them."""
-    found = search_gaps(log, log.counts, sets, reward_range=reward_range, limit=limit, seed=seed)
+    found = search_gaps(
+        log, log.counts, sets, tested=tested, reward_range=reward_range, limit=limit, seed=seed
+    )
     measures = count_segments(InMemoryRows(log), found.segments)
     return found.measured(log, measures, measures.shares)
 
@@ -151,6 +154,7 @@ def search_gaps(
     counts: np.ndarray,
     sets: ConfidenceEllipsoids | None,
     *,
+    tested: Sequence[tuple[int, Segment]] | None = None,
     reward_range: tuple[float, float] | None = None,
     limit: int = 20,
     seed: int = 0,
@@ -158,6 +162,7 @@ def search_gaps(
 ) -> GapSearch:
     """Search a sample of rows for segments, one shallow tree an action; counts (K,) are of all the rows these are from.
 
+    `tested` are the (action, segment) pairs from which the support was estimated: then they are the gaps.
     Without confidence sets there is no upside, and larger segments come first. Actions that were never
     logged are gaps everywhere, whatever the support; where that is unknown they are the only ones.
     """
@@ -169,7 +174,13 @@ def search_gaps(
         possible = log.support.mask(rows)
     never = np.flatnonzero(counts == 0)
     possible[:, never] = False
-    found = _joined(_candidates(contexts, log.groups[rows], possible, never), possible)
+    if tested is None:
+        candidates = _candidates(contexts, log.groups[rows], possible, never)
+    else:
+        columns = np.asfortranarray(contexts)
+        given = (_Candidate(segment, [a], segment.contains(columns)) for a, segment in tested if counts[a])
+        candidates = [gap for gap in given if gap.inside.any()]
+    found = _joined(candidates, possible)
     if len(rows) and len(never):
         found.append(_Candidate(Segment(), never.tolist(), np.ones(len(rows), dtype=bool)))
     if sets is not None and found:

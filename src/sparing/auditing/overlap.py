@@ -104,7 +104,7 @@ class PolicyAudit:
     """What a target policy does outside the log's support.
 
     unsupported_mass: mean over rows of u_i = Σ_{a∈𝓤(x_i,μ)} π(a|x_i), with its quantiles; None where the
-    support is unknown. never_logged_mass: the part on actions without a row. bias: limits of the bias of
+    support is unknown. Where only propensities were logged, it is what they imply, without quantiles. never_logged_mass: the part on actions without a row. bias: limits of the bias of
     IPS, −Σ π·δ over the unsupported actions, hence in [−ū·r_max, −ū·r_min]; `reward_range` is what was
     assumed of mean rewards, `range_given` whether by the caller or as observed.
     effective_sample_size: (Σw)²/Σw² for w = π/μ. implied_mass: 1 − mean w and its standard error, which is
@@ -173,28 +173,32 @@ def check_policy(rows: Rows, policy: Policy | np.ndarray | None) -> None:
 
 def audit_policy(
     doing: PolicyCounts,
+    logged: str,
     kind: str,
     rewards: RewardSummary,
     reward_range: tuple[float, float] | None,
     *,
     estimated: bool,
 ) -> PolicyAudit:
-    """Describe what a policy does on a log of this kind of support, and with these rewards.
+    """Describe what a policy does on a log of this kind of support, as logged and after estimation, and with these rewards.
 
     `estimated`: the propensities are estimated, so they imply no unsupported mass.
     """
     low, high = reward_range or (rewards.low, rewards.high)
-    mean = None if doing.mass is None else doing.mass[0].mean
-    weights, short = doing.weights or (None, None)
+    mass, (weights, short) = doing.mass, doing.weights or (None, None)
+    mean = None if mass is None else mass[0].mean
+    implied = None if short is None or estimated else (short.mean, short.error)
+    if implied is not None and logged == "unknown":
+        mass, mean = None, min(1.0, max(0.0, implied[0]))  # logged propensities decide
     return PolicyAudit(
         support=kind,
         unsupported_mass=mean,
-        mass_quantiles=None if doing.mass is None else _quantiles(doing.mass[1], 0.0, 1.0),
+        mass_quantiles=None if mass is None else _quantiles(mass[1], 0.0, 1.0),
         never_logged_mass=doing.never / doing.rows,
         # Adding 0.0 keeps −0.0 out of sight.
         bias=None if mean is None else (-mean * high + 0.0, -mean * low + 0.0),
         reward_range=(low, high),
         range_given=reward_range is not None,
         effective_sample_size=None if weights is None else weights.effective,
-        implied_mass=None if short is None or estimated else (short.mean, short.error),
+        implied_mass=implied,
     )

@@ -44,7 +44,7 @@ def _parts(audit: Audit) -> Iterator[str]:
         sentence = _sentence(text.policy(audit))
         if audit.policy.mass_quantiles is not None:
             mass = _quantiles(audit.policy.mass_quantiles)
-            sentence += f" Quantiles of the unsupported mass over rows: {mass}."
+            sentence += f" Quantiles over rows of its probability of unsupported actions: {mass}."
         yield html.heading("Target policy")
         yield html.paragraph(sentence)
     if audit.notes:
@@ -53,15 +53,13 @@ def _parts(audit: Audit) -> Iterator[str]:
 
 
 def _warning(audit: Audit) -> str:
-    sentence = "This log does not name what each row could have taken" + (
-        ", and has too few rows to estimate it."
-        if audit.support == "unknown"
-        else ". Every statement about support is estimated from what similar contexts tried; a single context may "
-        "lack more."
-    )
-    if audit.implied_unsupported is not None:
-        lacks = percent(max(0.0, audit.implied_unsupported[0]))
-        sentence += f" The logged propensities imply that a row lacks {lacks} of the actions."
+    sentence = "This log does not name what each row could have taken"
+    if audit.implied:
+        sentence += f". {_sentence(text.implied(audit))}"
+    elif audit.support == "unknown":
+        sentence += ", and has too few rows to estimate it."
+    else:
+        sentence += ". Support was estimated from the rows; a single context may lack more."
     if audit.estimate is not None and audit.estimate.narrower:
         sentence += " Recurring contexts show that the support is narrower than estimated."
     return f"{sentence} Log full distributions or eligible sets to know it."
@@ -87,14 +85,15 @@ def _gaps(audit: Audit) -> Iterator[str]:
         if audit.gap_map.found > len(gaps):
             sentence += f", of which the table lists {len(gaps)}"
         if held := text.coverage(audit):
-            sentence += f"; {'it holds' if len(gaps) == 1 else 'they hold'} {held}"
+            sentence += f"; {'it explains' if len(gaps) == 1 else 'they explain'} {held}"
         yield html.paragraph(f"{sentence}.")
         yield html.table(*text.gap_table(audit), words=True)
-        yield html.paragraph(text.upside(audit), kind="note")
+        if limits := text.upside(audit):
+            yield html.paragraph(limits, kind="note")
         if sum(bool(gap.segment.bounds) for gap in gaps) > 1:
             yield _map(audit)
         return
-    sentence = "None was found. Without logged support that does not mean that there is none."
+    sentence = f"None was found. {_sentence(text.visible(audit))}" if audit.support != "exact" else ""
     if audit.verdict == "full":
         sentence = "There are none: every action could have been logged in every row."
     elif audit.unsupported_share:
@@ -154,10 +153,12 @@ def _of_actions(audit: Audit) -> Iterator[str]:
 
 def _how(audit: Audit) -> str:
     """Where the shares of rows that could have taken an action come from."""
-    if audit.support == "unknown":
+    if audit.implied:
+        how = "by the logged propensities"
+    elif audit.support == "unknown":
         return "Rows of each action, most logged first."
-    kind = {"exact": "as logged", "estimated": "by estimate"}[audit.support]
-    how = kind if audit.per_action[0].implied is None else "by the logged propensities"
+    else:
+        how = {"exact": "as logged", "estimated": "by estimate"}[audit.support]
     return f"Rows of each action, most logged first, and the share of rows that could have taken it, {how}."
 
 
@@ -170,12 +171,11 @@ def _bars(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]], order: li
         cells = [html.Bar((("rows", action.rows / most),), f"{action.rows:,}" if action.rows else "never")]
         if layers:
             parts = tuple((kind, float(shares[place])) for kind, _, shares in layers)
-            share = action.implied if action.implied is not None else action.supported or 0.0
-            cells.append(html.Bar(parts, percent(min(1.0, share))))
+            cells.append(html.Bar(parts, percent(action.supported or 0.0)))
         rows.append((_name(action.name), cells))
     marks = {}
     if audit.elbow and len(order) == audit.actions:
-        marks[audit.elbow] = f"the elbow: rows fall fast after {counted(audit.elbow, 'action')}"
+        marks[audit.elbow] = f"rows fall fast after {counted(audit.elbow, 'action')}"
     return html.bars(header, rows, marks=marks)
 
 
@@ -206,14 +206,13 @@ def _column(audit: Audit, name: str) -> np.ndarray:
 
 def _layers(audit: Audit) -> list[tuple[str, str, np.ndarray]]:
     """Kind, label and shares (K,) of each part of the bars; none where the support is not known."""
-    if audit.support == "unknown":
+    if audit.support == "unknown" and not audit.implied:
         return []
     supported, first = _column(audit, "supported"), audit.per_action[0]
-    if first.implied is not None:
-        implied = np.minimum(1, _column(audit, "implied"))
+    if audit.implied:
         return [
-            ("supported", "could, by the propensities", implied),
-            ("missing", "could not", 1 - implied),
+            ("supported", "could, by the propensities", supported),
+            ("missing", "could not", 1 - supported),
         ]
     if audit.estimate is not None:
         missing, undecided = audit.estimate.unsupported, audit.estimate.undecided
@@ -245,7 +244,7 @@ def _of_rows(audit: Audit) -> Iterator[str]:
 
 def _sizes(audit: Audit) -> Iterator[str]:
     sizes = audit.unsupported_sizes
-    if not sizes or audit.per_action[0].implied is not None:
+    if not sizes:
         return
     about = ", by estimate" if audit.support == "estimated" else ""
     if len(sizes) == 1:

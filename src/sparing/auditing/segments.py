@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
@@ -75,6 +75,11 @@ class Segment:
         parts = [bound.contains(contexts) for bound in self.bounds]
         return np.logical_and.reduce(parts) if parts else np.ones(len(contexts), dtype=bool)
 
+    @property
+    def depth(self) -> int:
+        """How many sides it is bounded on."""
+        return sum(int(np.isfinite(bound.low)) + int(np.isfinite(bound.high)) for bound in self.bounds)
+
     def restricted(self, feature: int, low: float, high: float) -> "Segment":
         """The part of the segment with low < x_j ≤ high."""
         terms = ((feature, 1.0),)
@@ -104,12 +109,14 @@ class Leaf:
 class Binned:
     """Contexts (n, d) with every feature cut at a few thresholds: what trees are grown on.
 
-    `tried` is the number of one-sided segments that the thresholds make.
+    `distinct` (d,) counts the values of each feature; `tried` is the number of one-sided segments that the thresholds make.
     """
 
     def __init__(self, contexts: np.ndarray) -> None:
         self.contexts = np.asfortranarray(contexts)
-        self.cuts = [_thresholds(column) for column in self.contexts.T]
+        values = [np.unique(column) for column in self.contexts.T]
+        self.distinct = np.array([len(each) for each in values], dtype=np.int64)
+        self.cuts = [_thresholds(*pair) for pair in zip(self.contexts.T, values, strict=True)]
         self.width = max(map(len, self.cuts)) + 1
         codes = [np.searchsorted(cuts, x) for cuts, x in zip(self.cuts, self.contexts.T, strict=True)]
         self.codes = np.array(codes, dtype=np.uint8).T
@@ -124,15 +131,28 @@ class Binned:
         """How many of all rows lie up to each threshold of each feature, (d, width)."""
         return self._counts(self._cells)
 
-    def leaves(self, hit: np.ndarray, *, smallest: int, max_share: float, depth: int = DEPTH) -> list[Leaf]:
+    def leaves(
+        self,
+        hit: np.ndarray,
+        *,
+        smallest: int,
+        max_share: float,
+        depth: int = DEPTH,
+        done: Callable[[Leaf], bool] = lambda leaf: False,
+    ) -> list[Leaf]:
         """Split until hits (n,) and misses part: leaves of `smallest` rows or more, at most `depth` conditions deep.
 
-        Neighbours that both have a share of hits of at most `max_share` are merged again: one region is described
-        in fewer words.
+        A part that is `done` is not split. Neighbours that both have a share of hits of at most `max_share` are merged
+        again: one region is described in fewer words.
         """
 
         def ends(leaf: Leaf, depth: int) -> bool:
-            return not depth or leaf.hits in (0, leaf.size) or leaf.size < 2 * smallest
+            return (
+                not depth
+                or leaf.hits in (0, leaf.size)
+                or leaf.size < 2 * smallest
+                or (bool(leaf.segment.bounds) and done(leaf))
+            )
 
         def grown(
             leaf: Leaf, rows: np.ndarray, struck: np.ndarray, counts: np.ndarray, depth: int
@@ -289,9 +309,8 @@ def _direction(scaled: np.ndarray, hit: np.ndarray) -> np.ndarray:
     return weights[:-1]
 
 
-def _thresholds(column: np.ndarray) -> np.ndarray:
-    """Between the values where there are few, else rounded quantiles; each parts the rows in two."""
-    values = np.unique(column)
+def _thresholds(column: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Between its sorted values where there are few, else rounded quantiles; each parts the rows in two."""
     if len(values) <= CUTS + 1:
         return np.array([between(low, high) for low, high in itertools.pairwise(values.tolist())])
     cuts = np.quantile(column, np.arange(1, CUTS + 1) / (CUTS + 1))

@@ -1,18 +1,30 @@
-"""Estimated support and propensities, from similar contexts, for logs that do not have them."""
+"""Estimated support and propensities, for logs that do not have them, and the test of a gap."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy import special
 
-from sparing.auditing.segments import Binned, Segment, count_leaves, searched
+from sparing.auditing.segments import DEPTH, Binned, Leaf, Segment, count_leaves, searched
 from sparing.auditing.text import SURE
 from sparing.errors import LogError, MissingExtraError, SettingError
 from sparing.log import Log, Support
 from sparing.log.passes import Blocks
 from sparing.log.rows import AnyLog
 from sparing.model.crossfitting import PropensityFit, fit_propensities, share_limits
-from sparing.report.text import percent
+from sparing.report.text import counted, percent
 
+RARELY_SHARE = 0.05  # an action possible in no more than this share of a segment's rows is a gap there
+
+DEPTH_WEIGHTS = np.array([0.125, 0.5, 0.25, 0.125])
+"""Parts of the error probability, for segments of 0, 1, 2 and 3 conditions."""
+
+SPLIT_ROWS, SMALLEST_SHARE = 20_000, 0.01
+"""Beyond so many rows one half chooses the segments, of this share or more, and the other tests them; else all rows do both."""
+
+INEXACT = 1.5  # how much larger a gap must be if its segment was chosen on other rows
 COUNTED_ROWS = 200_000  # other rows on which the tries in a segment are counted, at most
 PAIRED_CELLS = 2_000_000  # (row, action) pairs of recurring contexts whose agreement is measured, at most
 
@@ -21,18 +33,23 @@ PAIRED_CELLS = 2_000_000  # (row, action) pairs of recurring contexts whose agre
 class SupportEstimate:
     """How the support was estimated, and which pairs are undecided.
 
-    bar: an action is estimated unsupported where the upper limit of its share is below it, and supported
-    where the lower limit is not. unsupported and undecided (K,): share of rows in which each action is
-    estimated unsupported, or neither. agreement: how often two rows of one context took the same action, how
+    bar: an action is estimated unsupported in segments where its share is at most this, and surely too small to be chance;
+    `gaps` holds these (action, segment) pairs. unsupported and undecided (K,): share of rows in which each action is
+    estimated unsupported, or may be. visible_share: of the rows; a smaller segment without an action of typical share is
+    not distinguished from chance. agreement: how often two rows of one context took the same action, how
     often the fitted propensities expect it, and the deviations between; None where no context recurs.
     """
 
     bar: float
     confidence: float
+    rows: int
+    gaps: tuple[tuple[int, Segment], ...]
     unsupported: np.ndarray
     undecided: np.ndarray
     rows_searched: int
     rows_counted: int
+    visible_share: float
+    propensities_logged: bool
     propensities: PropensityFit | None
     propensities_missing: str
     agreement: tuple[float, float, float] | None
@@ -45,8 +62,16 @@ class SupportEstimate:
             "temperature": fit.temperature,
             "reliability": fit.calibration.bins.tolist(),
         }
-        fields = ("bar", "confidence", "undecided_share", "agreement")
+        fields = ("bar", "confidence", "undecided_share", "visible_share", "agreement")
         return {name: getattr(self, name) for name in fields} | {"calibration": calibration}
+
+    @property
+    def limit(self) -> str:
+        """How small a gap could have been found, in a sentence without its stop."""
+        if self.visible_share >= 1:
+            return f"Gaps of most actions cannot be seen with {counted(self.rows, 'row')}"
+        share = f"{100 * self.visible_share:.2g}%"
+        return f"Gaps below {share} of rows cannot be seen with {counted(self.rows, 'row')}"
 
     @property
     def undecided_share(self) -> float:
@@ -60,12 +85,23 @@ class SupportEstimate:
     @property
     def notes(self) -> tuple[str, ...]:
         """The estimate's assumptions and limits, in sentences."""
+        how, limit = (
+            f"found and tested on {self.rows_searched:,} rows, corrected for all that could be found",
+            "",
+        )
+        if self.rows_searched + self.rows_counted <= self.rows:
+            how = f"found on {self.rows_searched:,} rows and tested on {self.rows_counted:,} others"
+        elif self.visible_share < 1:
+            limit = " A gap that needs two or three conditions must be larger."
+        source, undecided = "Support was", ""
+        if not self.propensities_logged:
+            source = "No propensities logged; support was"
+            undecided = f"; {percent(self.undecided_share)} of the (context, action) pairs are undecided and count as supported"
         lines = [
-            "The support is estimated: an action counts as unsupported where the upper "
-            f"{self.confidence:.0%} limit (Clopper–Pearson, for each pair by itself) of its share among similar "
-            f"contexts is below {self.bar:.3g}. Segments of similar contexts were found on {self.rows_searched:,} "
-            f"rows and counted on {self.rows_counted:,} others; {percent(self.undecided_share)} of the (context, "
-            "action) pairs are undecided and count as supported where the segment has a row of the action."
+            f"{source} estimated from the rows: an action counts as unsupported in a segment where it has at most {self.bar:.3g} "
+            f"of the rows, and so few are not chance (exact binomial tails; {self.confidence:.0%} confidence in all segments "
+            f"together). Segments were {how}{undecided}.",
+            f"{self.limit}.{limit}",
         ]
         if self.agreement is None:
             lines.append(
@@ -89,11 +125,6 @@ class SupportEstimate:
         return tuple(lines)
 
 
-def rows_needed(bar: float, confidence: float) -> int:
-    """Rows without a try after which the upper limit of a share is below the bar: (1 − bar)^m ≤ 1 − c."""
-    return int(np.ceil(np.log(1 - confidence) / np.log1p(-bar)))
-
-
 def support_bar(rare: float, n_actions: int) -> float:
     """`rare`, but at most half of the uniform share 1/K, which many actions must stay below."""
     return min(rare, 0.5 / n_actions)
@@ -109,17 +140,18 @@ def estimate_support(
 ) -> tuple[Log, SupportEstimate]:
     """Estimate the support of a log from similar contexts, and the propensities if none were logged.
 
-    One half of the contexts finds segments, by a shallow tree for each action on whether it was tried. The other
-    half counts the tries in them, so that the counts are unbiased. A logged action is always supported in its row.
+    A shallow tree for each action finds segments in which it was hardly ever tried. An exact binomial test decides whether
+    that is chance, corrected for all segments that could have been found; of large logs one half finds the segments and
+    the other tests them. A logged action is always supported in its row.
 
     Parameters
     ----------
     log : Log
         A log in memory whose support is unknown.
     rare : float
-        An action whose share of a segment is surely below this is unsupported there; at most 0.5/K.
+        An action with at most this share of a segment's rows is unsupported there, if that is not chance; at most 0.5/K.
     confidence : float
-        Level of the limits on these shares.
+        Probability that no segment is called a gap by chance.
     folds : int
         Folds of contexts in which propensities are fitted.
     seed : int
@@ -148,18 +180,8 @@ def estimate_support(
         )
     if log.support.known:
         raise LogError(f"the log's support is {log.support.kind} already; there is nothing to estimate")
-    bar = support_bar(rare, log.n_actions)
-    needed = rows_needed(bar, confidence)
-    first, second = _halves(log, seed)
-    if min(len(first), len(second)) < needed:
-        raise LogError(
-            f"{log.n_rows} rows are too few to estimate the support: two halves of {needed} rows are needed before "
-            f"an action without a try is below a share of {bar:.3g} at {confidence:.0%} confidence"
-        )
-    uncovered, unsupported, undecided = _uncovered_segments(
-        log, first, second, bar=bar, confidence=confidence, needed=needed
-    )
-    whole = replace(log, support=_support(log, uncovered))
+    found = _find_gaps(log, support_bar(rare, log.n_actions), 1 - confidence, seed)
+    whole = replace(log, support=_support(log, found.gaps))
     vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
     fit, missing = None, ""
     try:
@@ -168,12 +190,10 @@ def estimate_support(
     except (MissingExtraError, SettingError) as error:
         missing = str(error)
     estimate = SupportEstimate(
-        bar=bar,
         confidence=confidence,
-        unsupported=unsupported,
-        undecided=undecided,
-        rows_searched=len(first),
-        rows_counted=len(second),
+        **vars(found),
+        rows=log.n_rows,
+        propensities_logged=log.propensities is not None,
         propensities=fit if log.propensities is None else None,
         propensities_missing=missing if log.propensities is None else "",
         agreement=None if fit is None else _agreement(log, fit, seed),
@@ -189,6 +209,151 @@ def estimated_note(log: Log) -> str:
     return f"{lacks} was estimated from the rows."
 
 
+def rows_needed(share: float, error: float) -> int:
+    """Rows without a try after which a share this large is excluded: (1 − share)^m ≤ error."""
+    return int(np.ceil(np.log(error) / np.log1p(-share)))
+
+
+@dataclass(frozen=True, eq=False)
+class GapTest:
+    """Tests whether an action with h of a segment's m rows is a gap there.
+
+    It is if h ≤ bar·m and P(Binomial(m, p) ≤ h) is at most what this test may take of the error probability. p is the
+    least share that the action has where it is possible. overall (K,): its share of all rows. smallest (K,): its smallest
+    logged propensity, None without logged propensities. errors (DEPTH + 1,): what the tests of one family of segments may
+    take together, by their number of conditions.
+    """
+
+    bar: float
+    overall: np.ndarray
+    smallest: np.ndarray | None
+    errors: np.ndarray
+
+    @classmethod
+    def of(cls, log: Log, binned: Binned, *, bar: float, error: float) -> "GapTest":
+        smallest = None
+        if log.propensities is not None:
+            smallest = np.ones(log.n_actions)
+            np.minimum.at(smallest, log.actions, log.propensities)
+        errors = error * DEPTH_WEIGHTS / (log.n_actions * count_families(binned.distinct))
+        return cls(bar, log.counts / log.n_rows, smallest, errors)
+
+    def least_share(self, actions: Any, hits: Any = 0, sizes: Any = 0, rows: int = 1) -> Any:
+        """p of these actions, tested in segments that have so many hits and rows, of `rows` in all.
+
+        Logged propensities are believed: it is the smallest one of the action. Otherwise it is half of its share
+        elsewhere, and at least the bar. Beyond RARELY_SHARE it does not rise: a small propensity is not a gap.
+        """
+        if self.smallest is not None:
+            return np.minimum(RARELY_SHARE, self.smallest[actions])
+        # Elsewhere is at least half of the rows: few rows elsewhere would say little of the share there.
+        elsewhere = (self.overall[actions] - hits / rows) / np.maximum(0.5, 1 - sizes / rows)
+        return np.maximum(self.bar, np.minimum(RARELY_SHARE, elsewhere / 2))
+
+    def passes(self, actions: Any, hits: Any, sizes: Any, rows: int, allowed: Any) -> Any:
+        """Whether these are gaps, where each test may take so much of the error probability."""
+        chance = special.bdtr(hits, sizes, self.least_share(actions, hits, sizes, rows))
+        return (hits <= self.bar * sizes) & (chance <= allowed)
+
+    def allowed(self, depth: Any = 1, hits: Any = 0) -> Any:
+        """What the test of a segment with so many conditions and hits may take, if it was chosen on the same rows.
+
+        Segments of a family are nested. Of those with h hits, all that are large enough contain the smallest one: one test
+        for each h is enough for the family. The shares 1/((h + 1)(h + 2)) add to 1.
+        """
+        return self.errors[depth] / ((hits + 1.0) * (hits + 2.0))
+
+
+def count_families(distinct: np.ndarray) -> np.ndarray:
+    """Families of nested segments, at most, with 0 to DEPTH conditions on features with so many values (d,).
+
+    A condition is one of the 2d sides of the features, and one of its c cuts. Segments with the same j − 1 conditions and the
+    same side in the jth are nested. With the side of most cuts as the jth, there are at most (2d − j + 1)/j·e_{j−1}(c) such
+    families; e is the elementary symmetric polynomial.
+    """
+    cuts = np.repeat(distinct[distinct > 1] - 1.0, 2)
+    symmetric = [1.0]
+    for j in range(1, DEPTH):  # Newton's identities
+        powers = [(cuts**i).sum() * symmetric[j - i] for i in range(1, j + 1)]
+        symmetric.append(float(np.dot((-1.0) ** np.arange(j), powers)) / j)
+    conditions = np.arange(1, DEPTH + 1)
+    return np.maximum(1.0, np.append(1.0, (len(cuts) - conditions + 1) / conditions * symmetric))
+
+
+@dataclass(frozen=True, eq=False)
+class _Gaps:
+    """What the search found: see `SupportEstimate`."""
+
+    bar: float
+    gaps: tuple[tuple[int, Segment], ...]
+    unsupported: np.ndarray
+    undecided: np.ndarray
+    rows_searched: int
+    rows_counted: int
+    visible_share: float
+
+
+def _find_gaps(log: Log, bar: float, error: float, seed: int) -> _Gaps:
+    """Segments in which an action was surely hardly ever possible: all of them are right with probability 1 − error."""
+    n, k, logged = log.n_rows, log.n_actions, log.counts > 0
+    split = n > SPLIT_ROWS
+    first, second = _halves(log, seed) if split else (np.arange(n), np.arange(n))
+    binned = Binned(log.contexts[first])
+    test = GapTest.of(log, binned, bar=bar, error=error)
+    shares = test.least_share(np.flatnonzero(logged))
+    largest, typical = float(shares.max()), float(np.median(shares))
+    # A gap is the smaller part of a log: one of half of the rows, at least, must be seen.
+    if (needed := 2 * rows_needed(largest, test.allowed())) > n:
+        raise LogError(
+            f"{counted(n, 'row')} {'is' if n == 1 else 'are'} too few to estimate the support: from {needed:,} rows on, an action "
+            f"that was not tried in half of them is below a share of {largest:.3g} there, at {1 - error:.0%} confidence"
+        )
+    trees = _trees(binned, log.actions[first], test, SMALLEST_SHARE * split)
+    pairs = [(action, leaf) for action, tree in enumerate(trees) for leaf in tree]
+    of, leaves = np.array([action for action, _ in pairs]), [leaf for _, leaf in pairs]
+    hits, sizes = np.array([leaf.hits for leaf in leaves]), np.array([leaf.size for leaf in leaves])
+    if split:
+        chosen = hits <= bar * sizes
+        allowed = error / max(k, int(np.count_nonzero(chosen)))
+        hits, sizes = count_leaves(trees, log.contexts[second], log.actions[second])
+        gap = chosen & test.passes(of, hits, sizes, len(second), allowed)
+        # Cuts that other rows chose are not exact, so a gap must be larger than the test alone needs.
+        visible = INEXACT * max(SMALLEST_SHARE, rows_needed(typical, allowed) / len(second))
+    else:
+        depths = np.array([leaf.segment.depth for leaf in leaves])
+        gap = test.passes(of, hits, sizes, n, test.allowed(depths, hits))
+        visible = rows_needed(typical, test.allowed()) / n
+    gap |= ~logged[of]
+    undecided = ~gap & (share_limits(hits, sizes, 1 - error)[0] < bar)
+    parts = sizes / len(second)
+    return _Gaps(
+        bar=bar,
+        gaps=tuple((int(of[place]), leaves[place].segment) for place in np.flatnonzero(gap)),
+        unsupported=np.bincount(of, weights=parts * gap, minlength=k),
+        undecided=np.bincount(of, weights=parts * undecided, minlength=k),
+        rows_searched=len(first),
+        rows_counted=len(second),
+        visible_share=min(1.0, visible),
+    )
+
+
+def _trees(binned: Binned, tried: np.ndarray, test: GapTest, smallest_share: float) -> list[list[Leaf]]:
+    """One shallow tree for each action, on which of the rows tried it; leaves that are gaps are not split."""
+    n = len(tried)
+
+    def tree(action: int) -> list[Leaf]:
+        def done(leaf: Leaf) -> bool:
+            allowed = test.allowed(leaf.segment.depth, leaf.hits)
+            return bool(test.passes(action, leaf.hits, leaf.size, n, allowed))
+
+        # A quarter of the rows that a gap needs: the rest may be on the other side of a cut.
+        smallest = rows_needed(float(test.least_share(action)), test.allowed()) // 4
+        smallest = max(1, min(smallest, n // 8), int(smallest_share * n))
+        return binned.leaves(tried == action, smallest=smallest, max_share=test.bar, done=done)
+
+    return [tree(action) for action in range(len(test.overall))]
+
+
 def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows to search and rows to count, no context in both, unless there is only one."""
     rng = np.random.default_rng([seed, 31])
@@ -198,45 +363,13 @@ def _halves(log: Log, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return first, np.sort(rng.permutation(np.flatnonzero(side == 1))[:COUNTED_ROWS])
 
 
-def _uncovered_segments(
-    log: Log,
-    first: np.ndarray,
-    second: np.ndarray,
-    *,
-    bar: float,
-    confidence: float,
-    needed: int,
-) -> tuple[list[tuple[int, Segment]], np.ndarray, np.ndarray]:
-    """The (action, segment) pairs taken as unsupported; each action's unsupported and undecided share (K,)."""
-    binned = Binned(log.contexts[first])
-    actions = log.actions[first]
-    smallest = max(int(np.ceil(needed * len(first) / len(second))), int(0.02 * len(first)), 1)
-    trees = [
-        binned.leaves(actions == action, smallest=smallest, max_share=bar) for action in range(log.n_actions)
-    ]
-    hits, sizes = count_leaves(trees, log.contexts[second], log.actions[second])
-    low, high = share_limits(hits, sizes, confidence)
-    uncovered: list[tuple[int, Segment]] = []
-    unsupported, undecided = np.zeros(log.n_actions), np.zeros(log.n_actions)
-    pairs = ((action, leaf) for action, tree in enumerate(trees) for leaf in tree)
-    for number, (action, leaf) in enumerate(pairs):
-        if high[number] < bar:
-            uncovered.append((action, leaf.segment))
-            unsupported[action] += sizes[number] / len(second)
-        elif low[number] < bar:
-            undecided[action] += sizes[number] / len(second)
-            if not leaf.hits + hits[number]:  # never tried
-                uncovered.append((action, leaf.segment))
-    return uncovered, unsupported, undecided
-
-
-def _support(log: Log, uncovered: list[tuple[int, Segment]]) -> Support:
-    """Every action but in its uncovered segments; a row's own action always."""
+def _support(log: Log, gaps: Sequence[tuple[int, Segment]]) -> Support:
+    """Every action but in its gaps; a row's own action always."""
     table = np.empty((log.n_rows, (log.n_actions + 7) // 8), dtype=np.uint8)
     for rows in Blocks.of(log.n_rows, log.n_actions):
         contexts = np.asfortranarray(log.contexts[rows])
         mask = np.ones((len(contexts), log.n_actions), dtype=bool)
-        for action, segment in uncovered:
+        for action, segment in gaps:
             mask[segment.contains(contexts), action] = False
         mask[np.arange(len(contexts)), log.actions[rows]] = True
         table[rows] = np.packbits(mask, axis=1)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 SURE = 4.0  # standard errors beyond which a difference is not chance
 ROUNDING = 1e-6  # a difference this small is rounding
+INFORMATIVE = 0.5  # of the range of rewards: a larger upside says nothing
 SHOWN_GAPS = 3
 MOST_ACTIONS = 40  # in a table, the least logged first
 
@@ -23,7 +24,6 @@ COLUMNS = {
     "zero": " Zero: share of rows that gave it probability 0.",
     "ineligible": " Ineligible: share of rows that did not have it in their eligible set.",
     "undecided": "",
-    "implied": " Implied: supported share by the logged propensities, the mean of 1/propensity over its rows.",
 }
 """Optional columns of the table of actions, and what they mean."""
 
@@ -35,21 +35,21 @@ def headline(audit: "Audit") -> str:
         return found
     first, *others = audit.gap_map.gaps
     if first.actions != audit.never_logged:
-        return f"{found} The gap that might be worth most is {first}."
-    return f"{found} Of the other gaps the one that might be worth most is {others[0]}." if others else found
+        return f"{found} The first gap is {first}."
+    return f"{found} The first of the other gaps is {others[0]}." if others else found
 
 
 def finding(audit: "Audit") -> str:
     if not audit.rows:
         return "The log has no rows: nothing is known of any action."
-    share, implied = audit.unsupported_share, audit.implied_unsupported
+    share, chances = audit.unsupported_share, audit.implied_unsupported
     few = f"of the {audit.actions} actions, on average"
     text = ""
     if share:
         text = f"A row could not have taken {percent(share)} {few}"
-    elif implied is not None and audit.implied_deficient:
-        text = f"By its propensities, a row had no chance, or next to none, of {percent(implied[0])} {few}"
-    elif audit.estimated_unsupported_share:
+    elif chances is not None and audit.implied_deficient:
+        text = f"By its propensities, a row had no chance, or next to none, of {percent(chances[0])} {few}"
+    elif audit.estimated_unsupported_share and not audit.implied:
         text = f"By estimate, similar contexts lack {percent(audit.estimated_unsupported_share)} {few}"
     never = audit.never_logged
     if never:
@@ -58,10 +58,20 @@ def finding(audit: "Audit") -> str:
         return f"{text}."
     if audit.support == "exact":
         return "Every action could have been logged in every row."
-    return (
-        "The log does not say which actions a row could have taken. No gap was found, but in such a log "
-        "there may be some that cannot be found."
-    )
+    unnamed = "The log does not say which actions a row could have taken."
+    if audit.gap_map.found:
+        return unnamed
+    limit = visible(audit)
+    return f"{unnamed} No gap was found; {limit}."
+
+
+def visible(audit: "Audit") -> str:
+    """How small a gap could have been seen in a log that does not name what a row could have taken."""
+    if audit.estimate is not None:
+        return audit.estimate.limit[0].lower() + audit.estimate.limit[1:]
+    if audit.support == "unknown":
+        return f"with {counted(audit.rows, 'row')} no gap can be seen"
+    return "the log does not say how small a gap could have been seen when its support was estimated"
 
 
 def summary(audit: "Audit") -> Iterator[str]:
@@ -81,7 +91,7 @@ def summary(audit: "Audit") -> Iterator[str]:
 def facts(audit: "Audit") -> dict[str, str]:
     """The log's size, counts, support, propensities and rewards, each in a few words."""
     rows, never, rewards = audit.counts.values(), audit.never_logged, "none logged"
-    fall = "no elbow: they fall nowhere fast"
+    fall = "they fall nowhere fast"
     if audit.elbow:
         fall = f"they fall fast after {counted(audit.elbow, 'action')}"
     if audit.reward_range is not None:
@@ -106,19 +116,25 @@ def support(audit: "Audit") -> str:
     text = audit.support
     if share is not None:
         text += f"; a row could not have taken {percent(share)} of the actions, on average"
+    elif audit.implied:
+        text += f"; {implied(audit)}"
     elif estimated is not None:
         left = "" if audit.estimate is None else f" ({percent(audit.estimate.undecided_share)} undecided)"
         lack = f"{percent(estimated)} of the actions, on average" if estimated else "no action"
         text += f"; similar contexts lack {lack}{left}; a single context may lack more"
     elif audit.support == "unknown":
         text += " (log eligible sets or full distributions to know it)"
-    return text + _implied(audit.support, audit.implied_unsupported)
+    return text
 
 
-def _implied(kind: str, implied: tuple[float, float] | None) -> str:
-    if kind == "exact" or implied is None:
-        return ""
-    return f"; the logged propensities imply {percent(max(0.0, implied[0]))}"
+def implied(audit: "Audit") -> str:
+    """What the logged propensities imply of the actions that a row lacks."""
+    found = audit.implied_unsupported
+    assert found is not None
+    share, error = max(0.0, found[0]), f"standard error {percent(found[1])}"
+    if audit.implied_deficient:
+        return f"by the logged propensities a row lacks {percent(share)} of the actions ({error})"
+    return f"by the logged propensities a row lacks no action, up to chance ({percent(share)}, {error})"
 
 
 def propensities(audit: "Audit") -> str:
@@ -142,7 +158,7 @@ def certified(audit: "Audit") -> str:
     tried = [action for action in audit.per_action if action.rows]
     if tried and not audit.certified:
         best = min(tried, key=lambda action: action.certified_error or 0)
-        text += f"; the smallest certified error of a tried one is {best.certified_error:.3g} (action {best.name})"
+        text += f"; the smallest certified error of the parameters of a tried one is {best.certified_error:.3g} (action {best.name})"
     return "; ".join(filter(None, [text, audit.assumptions.conditions]))
 
 
@@ -151,57 +167,79 @@ def policy(audit: "Audit") -> str:
     target = audit.policy
     assert target is not None
     if target.unsupported_mass is None or target.bias is None:
-        text = f"support unknown; {percent(target.never_logged_mass)} of its mass is on actions never logged"
+        text = (
+            f"support unknown; {percent(target.never_logged_mass)} of its decisions are actions never logged"
+        )
     else:
-        about = "" if target.support == "exact" else f"by {target.support} support, "
+        about = "" if target.support == "exact" else "by estimated support, "
+        share = percent(target.unsupported_mass)
+        if audit.implied and target.implied_mass is not None:
+            about, share = (
+                "by the logged propensities, ",
+                f"{share} (standard error {percent(target.implied_mass[1])})",
+            )
         whose = "given" if target.range_given else "observed"
         text = (
-            f"{about}{percent(target.unsupported_mass)} of its mass is unsupported; the bias of IPS is between "
+            f"{about}{share} of its decisions are unsupported; the bias of IPS is between "
             f"{target.bias[0]:.4g} and {target.bias[1]:.4g} (mean rewards within the {whose} range "
             f"{target.reward_range[0]:.4g} to {target.reward_range[1]:.4g})"
         )
-    text += _implied(target.support, target.implied_mass)
     if target.effective_sample_size is not None:
         text += f"; effective sample size {target.effective_sample_size:,.0f}"
     return text
 
 
 def upside(audit: "Audit") -> str:
-    """What the gaps' upside is, and how sure."""
+    """What the gaps' upside is, and how sure; nothing where none says anything."""
     assumptions = audit.assumptions
-    if assumptions is None:
+    if assumptions is None or not any_informative(audit):
         return ""
-    sure = f"radius {assumptions.radius} × {assumptions.radius_scale:g}"
+    sure = f"with probability {1 - assumptions.delta:.0%} if the assumptions hold"
     if assumptions.radius_scale < 1:
-        sure += ": below 1, without a guarantee"
-    else:
-        sure = f"with probability {1 - assumptions.delta:.0%} if the assumptions hold, {sure}"
+        sure = f"without a guarantee, as the confidence radius is scaled by {assumptions.radius_scale:g}"
     return (
-        "Upside: mean over the segment's contexts of max(0, best optimistic value of the untried actions − best "
-        f"pessimistic value of a supported one); {sure}."
+        "Upside: mean over the segment's contexts of max(0, largest possible value of the untried actions − smallest "
+        f"possible value of the best supported one); {sure}. Unknown: the log does not limit it to less than half of the "
+        "rewards' range."
     )
+
+
+def informative(audit: "Audit", upside: float | None) -> bool:
+    """Whether an upside says more than that rewards have a range: it is at most half of that."""
+    low, high = audit.mean_range or audit.reward_range or (0.0, 0.0)
+    return upside is not None and upside <= INFORMATIVE * (high - low)
+
+
+def any_informative(audit: "Audit") -> bool:
+    """Whether the upside of some gap is informative."""
+    return any(informative(audit, gap.upside) for gap in audit.gap_map.gaps)
 
 
 def coverage(audit: "Audit") -> str:
     share = audit.gap_map.coverage
     if share is None or not audit.gap_map.gaps or audit.support == "unknown":
         return ""
-    return f"{percent(share)} of the pairs that could not be, or never were, tried"
+    return f"{percent(share)} of the missing (row, action) pairs"
 
 
 def _gaps(audit: "Audit") -> Iterator[str]:
     gaps = audit.gap_map.gaps
     if gaps:
-        order = "largest first" if gaps[0].upside is None else "largest upside first"
+        order = ", largest first" if gaps[0].upside is None else ""
+        if informative(audit, gaps[0].upside):
+            order = ", largest upside first"
         held = coverage(audit)
-        yield f"gaps, {order}{f'; they hold {held}' if held else ''}:"
+        yield f"gaps{order}{f'; they explain {held}' if held else ''}:"
         for gap in gaps[:SHOWN_GAPS]:
-            yield f"  {gap}" + ("" if gap.upside is None else f"; upside at most {gap.upside:.3g}")
+            limit = f"; upside at most {gap.upside:.3g}" if informative(audit, gap.upside) else ""
+            yield f"  {gap}{limit}"
         rest = audit.gap_map.found - len(gaps[:SHOWN_GAPS])
         if rest:
             yield f"  and {rest} more"
     elif audit.unsupported_share:
         yield "gaps: no segment of contexts describes them; what is missing changes from context to context"
+    elif audit.support != "exact" and audit.rows:
+        yield f"gaps: none found; {visible(audit)}"
 
 
 def further_notes(
@@ -259,7 +297,9 @@ def action_table(audit: "Audit", most: int = MOST_ACTIONS) -> tuple[list[str], l
         "supported": [_share(a.supported) for a in actions],
         **{name: [_share(getattr(a, name)) for a in actions] for name in _known_columns(audit)},
         "rare": [_share(a.rare) for a in actions],
-        "error ≤": [_number(a.certified_error if a.rows else None) + " ✓" * a.certified for a in actions],
+        "parameter error ≤": [
+            _number(a.certified_error if a.rows else None) + " ✓" * a.certified for a in actions
+        ],
     }
     return list(columns), list(zip(*columns.values(), strict=True))
 
@@ -269,32 +309,45 @@ def _known_columns(audit: "Audit") -> list[str]:
 
 
 def gap_table(audit: "Audit") -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows of the table of gaps, numbered as in the figure."""
-    return ("where", "actions", "tried", "of rows", "upside at most"), [
+    """Header and rows of the table of gaps, numbered as in the figure; the upside is a column where it says something."""
+    header: tuple[str, ...] = ("where", "actions", "tried", "of rows")
+    rows: list[tuple[str, ...]] = [
         (
             f"S{number}: {gap.where}",
             join_names(gap.actions),
             counted(gap.tried, "row") if gap.tried else "never",
             percent(gap.share),
-            _number(gap.upside),
         )
         for number, gap in enumerate(audit.gap_map.gaps, start=1)
     ]
+    if any_informative(audit):
+        limits = [
+            f"{gap.upside:.3g}" if informative(audit, gap.upside) else "unknown" for gap in audit.gap_map.gaps
+        ]
+        header, rows = (
+            (*header, "upside at most"),
+            [(*row, limit) for row, limit in zip(rows, limits, strict=True)],
+        )
+    return header, rows
 
 
 def legend(audit: "Audit") -> str:
     """What the columns of the table of actions mean for this log."""
     supported = {
         "exact": "Supported: share of rows that could have taken the action.",
-        "estimated": "Supported: the same by estimate; undecided pairs count as supported where similar contexts "
-        "have tried the action.",
+        "estimated": "Supported: share of rows that could have taken the action, by estimate.",
         "unknown": "What a row could have taken is unknown.",
     }[audit.support]
+    if audit.implied:
+        supported = (
+            "Supported: share of rows that could have taken the action, by the logged propensities (mean of 1/propensity "
+            "over its rows)."
+        )
     columns = _known_columns(audit)
     how = "probability" if "zero" in columns else "share of the supported rows"
     return (
         f"{supported}{''.join(COLUMNS[name] for name in columns)} Rare: share of rows in which it is supported, but with "
-        f"a {how} below {audit.rare:g}. Error ≤: certified bound on the distance between estimated and true "
+        f"a {how} below {audit.rare:g}. Parameter error ≤: certified bound on the distance between estimated and true "
         f"parameters, for all actions at once (–: never tried, so only as far as parameters are assumed to go); ✓ marks those "
         f"within {audit.error:g}."
     )
@@ -314,7 +367,7 @@ COMMANDS = (
     "--reward-range LOW,HIGH",
     "--actions A,B,…",
 )
-PLAN = f"How many rewards to ask for: {COMMANDS[0]}"
+PLAN = f"How many rewards to request: {COMMANDS[0]}"
 LEARN = f"Learn from the log and go: {COMMANDS[1]}"
 
 BRIEFLY = 4  # names listed before the rest is left out
@@ -354,7 +407,7 @@ def recommendation(audit: "Audit") -> str:
         )
     if audit.verdict == "full":
         return f"Nothing is missing: every row could have taken every action. {LEARN}."
-    return f"No gap was found, by estimate. {LEARN}; log eligible sets or full distributions to be sure."
+    return f"No gap was found, by estimate; {visible(audit)}. {LEARN}; log eligible sets or full distributions to be sure."
 
 
 def _missing(audit: "Audit") -> str:
@@ -390,17 +443,15 @@ def _were(actions: Sequence[Hashable]) -> str:
 
 
 def _worth(audit: "Audit", upside: float | None, actions: Sequence[Hashable], there: str = "") -> str:
-    """What learning the actions is worth, at most; nothing where that is not known.
-
-    A limit beyond the span of mean rewards, or where that is not known of all rewards seen, limits nothing that anybody would expect,
-    and is not called one.
-    """
+    """What learning the actions is worth, at most; nothing where that is not known or says nothing."""
     if upside is None:
         return ""
     them = "it" if len(actions) == 1 else "them"
-    low, high = audit.mean_range or audit.reward_range or (0.0, 0.0)
-    if upside > high - low:
-        return f"; the log does not limit what learning {them} is worth (give the range of mean rewards, if they have one: {COMMANDS[2]})"
+    if not informative(audit, upside):
+        low, high = audit.reward_range or (0.0, 0.0)
+        unlimited = audit.mean_range is None and upside > high - low
+        give = f" (give the range of mean rewards, if they have one: {COMMANDS[2]})" if unlimited else ""
+        return f"; the log cannot tell what learning {them} is worth{give}"
     worth = f"at most {upside:.3g} a decision{there}" if upside else "nothing, even at best"
     return f"; learning {them} is worth {worth}"
 
@@ -413,10 +464,10 @@ def recommendation_basis(audit: "Audit") -> str:
     """What the recommendation rests on."""
     text = {
         "exact": "What a row could have taken is as logged.",
-        "estimated": "What a row could have taken is estimated from what similar contexts tried.",
+        "estimated": "What a row could have taken is estimated from the rows.",
         "unknown": "What a row could have taken is not known.",
     }[audit.support]
-    if audit.assumptions is None or audit.metrics["largest_upside"] is None:
+    if audit.assumptions is None or not any_informative(audit):
         return text
     sure = "without a guarantee, as the radius is scaled down"
     if audit.assumptions.radius_scale >= 1:

@@ -97,7 +97,8 @@ def _print_audit(found: "Audit") -> None:
     terminal.print_text(f"{text.legend(found)}\n")
     if found.gap_map.gaps:
         terminal.print_table("Gaps", *text.gap_table(found))
-        terminal.print_text(text.upside(found))
+        if limits := text.upside(found):
+            terminal.print_text(limits)
     if found.assumptions is not None:
         terminal.print_text(f"\nAssumed: {found.assumptions}.")
 

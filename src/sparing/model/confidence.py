@@ -77,7 +77,9 @@ class Assumptions:
         values = ", ".join(
             shown(name) for name in ("noise", "theta_bound", "context_bound", "ridge", "delta")
         )
-        return f"{values}, radius {self.radius} × {self.radius_scale:g}"
+        kind = "" if self.radius == "determinant" else f", confidence radius by the {self.radius}"
+        scaled = "" if self.radius_scale == 1 else f", confidence radius scaled by {self.radius_scale:g}"
+        return values + kind + scaled
 
 
 def _estimates(missing: tuple[str, ...], sums: Statistics | None, ridge: float) -> dict[str, float]:

@@ -85,14 +85,16 @@ def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
 def _gaps(log: Log) -> list[Gap]:
     """Find gaps with bounds; actions without a row are gaps everywhere and need no search."""
     rng = np.random.default_rng([0, 22])
-    sampled = _sampled(log, MAX_ROWS, rng)
+    sampled, tested = _sampled(log, MAX_ROWS, rng), None
     if not sampled.support.known:
         try:
-            sampled, _ = estimate_support(sampled)
+            sampled, estimate = estimate_support(sampled)
         except LogError:
             return []  # too few rows to distinguish a gap from chance
+        tested = estimate.gaps
     sampled = _sampled(sampled, MAX_CELLS // log.n_actions, rng)
-    return [gap for gap in find_gaps(sampled, None, limit=FOUND).gaps if gap.segment.bounds]
+    found = find_gaps(sampled, None, tested=tested, limit=FOUND)
+    return [gap for gap in found.gaps if gap.segment.bounds]
 
 
 def _sampled(log: Log, most: int, rng: np.random.Generator) -> Log:
