@@ -81,3 +81,8 @@ def log_identity(log):
             for seed in (0, 7):
                 found[f"held/{by}/{seed}"] = internal("Split")(0.3, seed, by).held_out(log)
     return found
+
+
+def recorded_intervals(learner):
+    """Decisions with the intervals that were recorded: one half-width, of the view in which the action was chosen."""
+    return learner.intervals_of_0_2()

@@ -25,6 +25,7 @@ from service.clusters import Cluster
 NEW_FOLDS = "settings are chosen on other folds: `Folds` by a hash at every size (0.2)"
 NEW_PROPENSITIES = "propensities are estimated on other folds (0.2)"
 NEW_DRAWS = "resampling draws are made block by block at every size (0.2)"
+LEVEL = "intervals of actions are 95 % instead of one deviation (0.3)"
 BY_PLACE = "logs of few contexts are split by a row's place at every size (0.2)"
 
 CHOSEN_ON_FOLDS = ("opr", "opr-dlm", "poem", "norm-poem", "ipw-logistic", "caipwl", "stacked", "auto")
@@ -55,10 +56,19 @@ EXPECTED_CHANGES = {
     "evaluate-few-contexts:rows": BY_PLACE,
     "evaluate-few-contexts:logged_mean": BY_PLACE,
     "evaluate-few-contexts:estimates/*": BY_PLACE,
+    "store-summary:*/actions/*/low": LEVEL,
+    "store-summary:*/actions/*/high": LEVEL,
+    "openapi:components/schemas/Overview/required": "level was added (0.3)",
     "warm-up:*seconds": "seconds, and how much was compiled before",
     "warm-up:compiled": "kernels that were not in the cache of this machine",
 }
 """Numbers that may differ from those recorded, by case and place in the JSON, and why. Keys and types may not."""
+
+ADDED_KEYS = {
+    "store-summary:*/level": LEVEL,
+    "openapi:components/schemas/Overview/properties/level": LEVEL,
+}
+"""Keys of JSON that were not there, by case and place, and why."""
 
 UNCOMPARED_LINES = {
     "evaluate-*": r"^(aipw|mlips)\b|propensities were fitted",
@@ -136,8 +146,8 @@ def unexpected(case, was, now):
     """The differences that no entry of EXPECTED_CHANGES explains, as text."""
     found = []
     for path, one, other, structural in differences(was, now):
-        known = any(fnmatch.fnmatchcase(f"{case}:{path}", pattern) for pattern in EXPECTED_CHANGES)
-        if structural or not known:
+        patterns = ADDED_KEYS if one == "absent" else () if structural else EXPECTED_CHANGES
+        if not any(fnmatch.fnmatchcase(f"{case}:{path}", pattern) for pattern in patterns):
             found.append(f"{case}:{path}: was {one!r}, is {other!r}")
     return found
 
@@ -146,6 +156,7 @@ def numbers_in(case, text):
     """How often each number stands in a printed text, without the lines whose numbers may change."""
     patterns = [line for name, line in UNCOMPARED_LINES.items() if fnmatch.fnmatchcase(case, name)]
     kept = [line for line in text.splitlines() if not any(re.search(pattern, line) for pattern in patterns)]
+    kept = [line.replace("95 % interval", "interval") for line in kept]  # the level is told since 0.3
     found = re.findall(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?", "\n".join(kept))
     return collections.Counter(one.rstrip(",") for one in found)
 

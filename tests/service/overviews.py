@@ -218,6 +218,7 @@ def retention() -> Overview:
         hours=hours,
         so_far=points,
         actions=offers(asked, decisions),
+        level=0.95,
         look=[
             Look(
                 "warning",

@@ -195,7 +195,7 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
     reward_range=options.REWARD_RANGE,
     fail_above=(
         float,
-        "Exit with code 3 if more of the policy's mass is unsupported.",
+        "Exit with code 3 if the policy's probability on unsupported actions is larger.",
         {"min": 0, "max": 1},
     ),
     as_json=options.JSON,
@@ -224,7 +224,6 @@ def evaluate(
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
     from sparing.evaluation import evaluate as evaluate_policy
-    from sparing.evaluation.result import HEADER
     from sparing.log.tables import redact_uri
 
     if taught:
@@ -244,7 +243,7 @@ def evaluate(
         terminal.print_json(found.to_dict())
     else:
         title = f"{policy} on {redact_uri(log.source)}"
-        terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
+        terminal.print_table(title, found.header, [estimate.cells for estimate in found.estimates])
         notes = [f"note: {note}" for note in found.notes]
         first, marks = str(found).splitlines()[0], "* effective number of rows, given the weights"
         terminal.print_text(first, marks, *found.unusable_lines, *notes, *found.warnings)
@@ -255,7 +254,9 @@ def evaluate(
     if fail_above is not None and not (masses and all(mass <= fail_above for mass in masses)):
         mass = found.unsupported_mass
         text = "unknown" if mass is None else f"{mass:.4g}"
-        terminal.print_status(f"sparing: unsupported mass {text} is above --fail-above {fail_above:g}")
+        terminal.print_status(
+            f"sparing: the policy's probability on unsupported actions, {text}, is above --fail-above {fail_above:g}"
+        )
         raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtrit
 
 from sparing.engines import ProgressCounter
 from sparing.errors import MissingExtraError, SettingError, SparingError
@@ -23,6 +22,7 @@ from sparing.evaluation.intervals import (
 from sparing.evaluation.passes import PASSES, EstimatorSummary, EvaluationData
 from sparing.evaluation.result import Estimate, Evaluation
 from sparing.evaluation.rows import EvaluationSettings
+from sparing.interval import LEVEL, deviations
 from sparing.log import Log
 from sparing.log.rows import AnyLog, BlocksInMemory, InMemoryRows, Rows, as_rows, reward_summary
 from sparing.policies.fingerprint import TrainingFingerprint
@@ -47,7 +47,7 @@ def evaluate(
     *,
     methods: Sequence[str] | None = None,
     interval: str = "normal",
-    confidence: float = 0.95,
+    confidence: float = LEVEL,
     reward_range: tuple[float, float] | None = None,
     band: str = "range",
     clip: float | str = "percentile-ratio",
@@ -347,7 +347,7 @@ def _sample(found: EstimatorSummary, data: EvaluationData, confidence: float) ->
     expected = EXPECTED_OF_FEW if effective < FEW_ROWS and not found.parts.model else EXPECTED
     unseen = 0.0 if found.deficit is None else found.deficit.beyond_chance(expected)
     error, lift = found.parts.fit
-    error *= float(stdtrit(data.n_folds - 1, (1 + confidence) / 2))
+    error *= float(deviations(confidence, data.n_folds - 1))
     assumed = 0.0 if data.range_known or found.parts.model else _assumed(found, unseen)
     return EffectiveSample(effective, unseen, found.parts.imputed, error, lift, assumed)
 
@@ -376,11 +376,11 @@ def _notes(
         yield "support and propensities are estimated"
     if data.unlogged_mass > 0 and data.header.support.known:
         yield (
-            f"{data.unlogged_mass:.1%} of the policy's mass is on actions that could have been logged but have no row: "
+            f"{data.unlogged_mass:.1%} of the policy's probability is on actions that could have been logged but have no row: "
             "no estimate here includes their rewards, and no interval counts them"
         )
     elif data.unlogged_mass > 0:
-        yield f"{data.unlogged_mass:.1%} of the policy's mass is on actions that have no row: no estimate here includes their rewards"
+        yield f"{data.unlogged_mass:.1%} of the policy's probability is on actions that have no row: no estimate here includes their rewards"
     if refusal:
         yield f"no interval: {refusal}"
     if sample.fit_error > 0:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
+from sparing import interval as intervals
 from sparing.errors import SettingError
 from sparing.hashing import row_keys
 
@@ -100,19 +100,18 @@ def closed_form(terms: Terms | TermSummary, interval: str, confidence: float) ->
     if n < 2:
         return -np.inf, np.inf
     if interval == "normal":
-        half = float(ndtri((1 + confidence) / 2) * np.sqrt(terms.variance) / np.sqrt(n))
-    elif terms.span is None:
+        error = float(np.sqrt(terms.variance) / np.sqrt(n))
+        return intervals.interval(terms.value, error, intervals.deviations(confidence))
+    if terms.span is None:
         raise SettingError("interval='bernstein' needs bounded terms: use it with the method `clipped`")
-    else:
-        level, variance = np.log(4 / (1 - confidence)), terms.variance
-        half = float(np.sqrt(2 * variance * level / n) + 7 * terms.span * level / (3 * (n - 1)))
+    level, variance = np.log(4 / (1 - confidence)), terms.variance
+    half = float(np.sqrt(2 * variance * level / n) + 7 * terms.span * level / (3 * (n - 1)))
     return terms.value - half, terms.value + half
 
 
 def student_factor(freedom: float, confidence: float) -> float:
     """How many times farther out Student's limits are than the normal's."""
-    tail = (1 + confidence) / 2
-    return float(stdtrit(freedom, tail) / ndtri(tail))
+    return float(intervals.deviations(confidence, freedom) / intervals.deviations(confidence))
 
 
 def scale_limits(low: float, high: float, value: float, factor: float) -> tuple[float, float]:

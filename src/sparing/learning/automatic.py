@@ -8,10 +8,10 @@ import numpy as np
 
 from sparing.errors import InputError, LogError, MissingExtraError, SettingError
 from sparing.evaluation.intervals import Terms, closed_form
+from sparing.interval import LEVEL
 from sparing.learning.objectives import completed_rewards, minimise
 from sparing.learning.request import LearningRequest, TrainingData, prepare_training_data
 from sparing.learning.ridge import (
-    CONFIDENCE,
     Hyperparameters,
     choose,
     choose_ridge,
@@ -400,7 +400,7 @@ def _logged(log: Log, table: np.ndarray) -> np.ndarray:
 
 
 def _limit(terms: Terms) -> float:
-    return closed_form(terms, "normal", CONFIDENCE)[0]
+    return closed_form(terms, "normal", LEVEL)[0]
 
 
 def extrapolation_trusted(log: Log, fitted: np.ndarray) -> bool:

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, stdtrit
+from scipy.special import bdtr, bdtrc
 
+from sparing.interval import deviations, interval
 from sparing.service import events
 from sparing.service.events import ChangeEvent
 from sparing.service.messages import Headline, Hour, Measured, Options, Reasons, SampleRatio, SoFar
@@ -29,7 +30,6 @@ STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)  # hours per bin; beyond them whole we
 HOUR = events.HOUR // events.SECOND
 
 Group = tuple[str, str, bool]  # reason, variant, whether there was a reward call
-LEVEL = 0.95
 MIN_REWARDS = 2  # a variance needs two
 ROUNDING = 8 * np.finfo(float).eps
 
@@ -136,8 +136,8 @@ class MeanEstimate(NamedTuple):
     rewards: np.ndarray
 
     def measured(self) -> list[Measured | None]:
-        half = stdtrit(self.free, (1 + LEVEL) / 2) * np.sqrt(self.variance)
-        rows = np.stack([self.value, self.value - half, self.value + half, self.rewards], axis=-1).tolist()
+        limits = interval(self.value, np.sqrt(self.variance), deviations(freedom=self.free))
+        rows = np.stack([self.value, *limits, self.rewards], axis=-1).tolist()
         return [None if math.isnan(low) else Measured(m, low, high, int(n)) for m, low, high, n in rows]
 
 
