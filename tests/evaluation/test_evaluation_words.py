@@ -37,7 +37,7 @@ def test_a_policy_that_never_plays_what_was_logged_has_no_value():
     assert "never plays what was logged" in str(found)
     told = evaluate(log, UniformPolicy(log.action_names), methods=["ips"])["ips"]
     assert not told.unknown
-    assert f"ips: {told.value:.4g} [" in str(told)
+    assert f"ips: {told.value:.4g}, 95 % interval [" in str(told)
 
 
 def test_unknown_support_is_not_called_none_and_rows_are_whole_numbers():
