@@ -324,7 +324,7 @@ SHARED = ("support", "reward_range", "folds")
 
 def learn(
     log: AnyLog,
-    method: str,
+    method: str = "greedy",
     *,
     seed: int = 0,
     holdout: float = 0.0,

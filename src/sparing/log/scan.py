@@ -181,7 +181,7 @@ def infer_layout(
             source, used, statistic, identity_batch, partition=partition, engine=engine, progress=progress
         )
         if plan is not None and rows:
-            fixed = plan.fitted(source, columns, engine)
+            fixed = replace(plan.fitted(source, columns, engine), roles=found.others)
         if names is None:
             names = _seen_names(source, seen)
     if not rows:
@@ -196,7 +196,7 @@ def infer_layout(
         names=names,
         index=index,
         encoder=fixed,
-        stored_encoder=_stored_encoder(source, found) if fixed is None else None,
+        stored_encoder=_stored_encoder(source, found, named) if fixed is None else None,
         feature_names=named if fixed is None else None,
         probability_columns=_probability_columns(found, names),
         items=_stored_items(source, names),
@@ -303,10 +303,12 @@ def _feature_names(source: TableSource, columns: TableColumns) -> list[str] | No
     return features if len(set(features)) == len(features) else list(names)
 
 
-def _stored_encoder(source: TableSource, columns: TableColumns) -> Encoder | None:
+def _stored_encoder(
+    source: TableSource, columns: TableColumns, names: Sequence[str] | None
+) -> Encoder | None:
     saved = source.stored_metadata.get("encoder")
     if saved is None or columns.contexts != tuple(source.stored_metadata["features"]):
-        return None
+        return None if names is None else Encoder.raw(names, columns.others)
     encoder = Encoder.from_header(saved)
     if encoder.names != tuple(source.stored_metadata["features"].values()):
         raise LogError(f"{source.name} carries features that are not those of its columns. Write it again")
