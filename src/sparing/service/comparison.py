@@ -272,7 +272,7 @@ def _missing_policy(sums: np.ndarray, options: Options) -> str | None:
     if skipped[DECISIONS] and not checks[DECISIONS]:
         if options.check:
             return "None of the skipped decisions has been checked yet: wait, or raise the option check"
-        return "The reward of skipped decisions is not measured: set the option check, such as 0.05, to request the reward of a random share of them"
+        return "The reward of skipped decisions is not measured: set the option check, such as 0.05, to request the reward of a random share of them (1 more paid reward per 20 skipped decisions)"
     if called[DECISIONS] and (poor := _too_few(called, "the reward calls of the policy")):
         return f"{poor}: wait for more"
     if (skipped + checks)[DECISIONS] and (poor := _too_few(checks, "the checks")):
@@ -282,7 +282,7 @@ def _missing_policy(sums: np.ndarray, options: Options) -> str | None:
 
 def _missing_holdout(numbers: np.ndarray, options: Options) -> str | None:
     if not numbers[DECISIONS] and not options.holdout:
-        return "There is no holdout to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy"
+        return "There is no holdout to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy (1 decision in 20, each with a paid reward)"
     if poor := _too_few(numbers, "the holdout"):
         return f"{poor}: wait for more, or raise the option holdout"
     return None
