@@ -318,7 +318,7 @@ def test_the_guarantee_is_one_click_away(visit):
     page = visit(retention())
     expect(page.locator("#guarantee")).to_be_hidden()
     page.locator("#guarantee-link").click()
-    expect(page.locator("#guarantee")).to_contain_text("no guarantee for each world")
+    expect(page.locator("#guarantee")).to_contain_text("no guarantee for each environment")
 
 
 def test_times_are_relative_with_the_exact_one_beside(visit):

@@ -272,13 +272,13 @@ def evaluate(
     out=(Path, "Folder for plan.png and plan.html; default: none."),
     as_json=options.JSON,
     regret=(float, "Find the cheapest option with at most this regret."),
-    worlds=(40, "Number of worlds to simulate, drawn from the log's posterior."),
+    worlds=(40, "Number of simulated environments, drawn from the log's posterior."),
     confidence=(0.9, "Confidence of the prediction intervals."),
     noise=(float, "Standard deviation of a reward around its mean; default: estimated."),
     prior_scale=(float, "Standard deviation of a parameter between actions; default: from the log."),
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
-    seed=(0, "Seed of the worlds."),
+    seed=(0, "Seed of the simulated environments."),
     workers=(0, "Threads; 0: one per core."),
 )
 def plan(
@@ -286,7 +286,7 @@ def plan(
 ) -> None:
     """Predict how many reward calls are worth making live.
 
-    It simulates worlds drawn from the log's posterior, and reports what calls gain and cost. The page of --out needs
+    It simulates environments drawn from the log's posterior, and reports what reward calls gain and cost. The page of --out needs
     matplotlib.
 
     Example: sparing plan log.parquet --call-cost 0.05 --horizon 5000
@@ -304,7 +304,7 @@ def plan(
     settings["learners"] = options.words(learners, "learners") or COMPARED
     settings["workers"] = settings["workers"] or None
     rows = log.open()
-    with options.progress_of("simulating worlds", rows) as progress:
+    with options.progress_of("simulating", rows) as progress:
         found = make_plan(rows, **settings, progress=progress)
     files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
     if as_json:

@@ -83,7 +83,7 @@ def evaluate(
         Bounds on *mean* rewards; no number of the result lies outside. Without it rewards of 0 and 1 are recognised, else the
         range of the logged rewards is assumed, and an interval that would rest on that is refused.
     band : {'range', 'model'}
-        How unsupported mass is bounded: by the range, or by the linear model's confidence band at radius determinant × 1.
+        How rewards of unsupported actions are bounded: by the range, or by the linear model's confidence band at level 1 − δ.
     clip : float or 'percentile-ratio'
         M of `clipped` and `cab`; by default the ratio of the 90 % and the 10 % quantile of the logged propensities.
     ridge : float

@@ -130,8 +130,8 @@ class Decision(NamedTuple):
     chances : Chances or SampledChances
         See `play_probability` and `call_probability`.
     worth : float or None
-        Expected gain of the call above its cost, in units of the reward; 0 if no call pays. None if the learner has no
-        call cost.
+        Expected gain of the reward call above its cost, summed over all rounds to come, in units of the reward; 0 if no
+        call pays. None if the learner has no call cost.
     """
 
     id: int
@@ -145,7 +145,7 @@ class Decision(NamedTuple):
     worth: float | None = None
 
     def __repr__(self) -> str:
-        worth = "" if self.worth is None else f", worth {self.worth:.4g}"
+        worth = "" if self.worth is None else f", a reward call gains {self.worth:.4g} over its cost"
         asks = "needs its reward" if self.needs_reward else "needs no reward"
         value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{worth}"
         return f"Decision({self.id}, action {truncate(repr(self.action))}, {asks} ({self.reason}), {value})"
