@@ -81,3 +81,66 @@ def test_roles_do_not_change_which_encoding_it_is(frame):
     plain = type(encoder)(encoder.columns, encoder.constant, encoder.kernel, encoder.left_out)
     assert plain.digest == encoder.digest
     assert "roles" not in plain.header()
+
+
+def codes(**columns):
+    """A log of 300 rows with these columns, as a CSV file has them."""
+    rng = np.random.default_rng(1)
+    chosen = {name: rng.choice(values, 300) for name, values in columns.items()}
+    return {**chosen, "banner": rng.choice(["red", "blue"], 300), "clicked": rng.integers(0, 2, 300)}
+
+
+def written(table, path):
+    pd.DataFrame(table).to_csv(path, index=False)
+    return path
+
+
+def test_leading_zeros_are_kept(tmp_path):
+    path = written(codes(shop=["01234", "20000", "30000"], price=["0.5", "0", "10"]), tmp_path / "log.csv")
+    encoder = read(path).encoder
+    kinds = {column.column: column for column in encoder.columns}
+    assert kinds["shop"].values == ("01234", "20000", "30000")
+    assert "digits kept as text" in encoder.described()
+    assert kinds["price"].kind == "number"
+
+
+@pytest.mark.parametrize("name", ["zip", "zip_code", "ZIP", "postcode", "home plz"])
+@pytest.mark.parametrize("values", [["8001", "9000"], [8001, 9000]])
+def test_postal_codes_are_categories(name, values):
+    log = read(codes(**{name: values}))
+    assert log.encoder.columns[0].values == ("8001", "9000")
+    assert np.array_equal(log.encoder.encode({name: 8001}), log.encoder.encode({name: "8001"}))
+
+
+@pytest.mark.parametrize("name", ["zipped", "gzip", "unzip_seconds"])
+def test_other_names_are_not_postal_codes(name):
+    assert read(codes(**{name: [8001, 9000]})).encoder.columns[0].kind == "number"
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_dates_without_signs_are_dates(as_text, tmp_path):
+    days = pd.date_range("2026-01-01", periods=60)
+    compact = [f"{day:%Y%m%d}" if as_text else int(f"{day:%Y%m%d}") for day in days]
+    table = codes(day=compact)
+    encoder = read(table).encoder
+    (column,) = encoder.columns
+    assert column.kind == "time"
+    iso = {**table, "day": [f"{day[:4]}-{day[4:6]}-{day[6:]}" for day in map(str, table["day"])]}
+    (same,) = read(iso).encoder.columns
+    assert (column.first, column.last) == (same.first, same.last)
+    assert column.mean == pytest.approx(same.mean)
+    one, two, three = (encoder.encode({"day": day}) for day in (20260131, "20260131", "2026-01-31"))
+    assert np.array_equal(one, two)
+    assert np.array_equal(two, three)
+    assert np.array_equal(encoder.encode_table({"day": [20260131]})[0], one)
+
+
+def test_numbers_that_are_not_all_dates_stay_numbers():
+    for values in ([20260101, 20261301], [20260101, 20250, 7], [19000101.5, 20260101.0]):
+        assert read(codes(amount=values)).encoder.columns[0].kind == "number"
+
+
+def test_another_spelling_of_a_known_value_is_told(frame):
+    learner = sparing.confident(read(frame))
+    with pytest.warns(sparing.errors.SpellingWarning, match=r"'nz'.*it has 'NZ'"):
+        learner.decide({"country": "nz", "age": 30})
