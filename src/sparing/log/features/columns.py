@@ -294,7 +294,8 @@ class CategoryColumn(Column):
     def described(self) -> str:
         similar = list(map(shorten, near_duplicates(self.values)[:2]))
         alike = f", {' and '.join(similar)} differ only in case or spaces" if similar else ""
-        codes = ", digits kept as text" if self.values and all(map(str.isdigit, self.values)) else ""
+        digits = max(map(len, self.values), default=0) > 3 and all(map(str.isdigit, self.values))
+        codes = ", digits kept as text" if digits else ""
         return super().described() + codes + alike
 
 
