@@ -66,6 +66,10 @@ class UnitWarning(UserWarning):
     """A setting or a feature has another magnitude than the log's rewards and features suggest."""
 
 
+class SpellingWarning(UserWarning):
+    """A live value differs from one of the log only in case or spaces."""
+
+
 def require(module: str, *, extra: str, purpose: str) -> ModuleType:
     """Import an optional module, or raise an error that names the extra to install."""
     try:

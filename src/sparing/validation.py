@@ -9,13 +9,15 @@ from sparing.errors import SettingError
 
 
 def integer(name: str, value: Any, *, least: int = 0, hint: str = "") -> int:
+    _check_not_text(name, value)
     if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
         raise SettingError(f"{name}={value!r}; must be a whole number, {least} or more{hint}")
     return int(value)
 
 
 def number(name: str, value: Any, *, least: float = -math.inf, hint: str = "") -> float:
-    if not isinstance(value, str) and math.isfinite(value) and value >= least:
+    _check_not_text(name, value)
+    if math.isfinite(value) and value >= least:
         return float(value)
     bound = "" if least == -math.inf else f", {least:g} or more"
     raise SettingError(f"{name}={value}; must be a finite number{bound}{hint}")
@@ -23,9 +25,19 @@ def number(name: str, value: Any, *, least: float = -math.inf, hint: str = "") -
 
 def fraction(name: str, value: float, *, zero: bool = False, one: bool = False, hint: str = "") -> float:
     """Return a number from 0 to 1; `zero` and `one` allow the ends."""
+    _check_not_text(name, value)
     if 0 < value < 1 or (zero and value == 0) or (one and value == 1):
         return float(value)
     raise SettingError(f"{name}={value}; must be in {'[' if zero else '('}0, 1{']' if one else ')'}{hint}")
+
+
+def _check_not_text(name: str, value: Any) -> None:
+    if isinstance(value, str):
+        try:
+            mend = f". Leave out the quotes: {name}={float(value):g}"
+        except ValueError:
+            mend = ""
+        raise SettingError(f"{name}={value!r} is a text; must be a number{mend}")
 
 
 def one_of(name: str, value: Any, known: Iterable[str], *, hint: str = "") -> str:

@@ -52,5 +52,5 @@ def test_what_cannot_be_read_is_refused(text):
 
 
 def test_an_unknown_metric_lists_the_known_ones():
-    with pytest.raises(SettingError, match="'health'; known are unsupported_share, never_logged"):
+    with pytest.raises(SettingError, match="'health': known are unsupported_share, never_logged"):
         gate("health<1")(METRICS)

@@ -143,7 +143,7 @@ def test_what_is_not_known_does_not_pass(bare):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--fail-on", "health<1"], "unknown metric 'health'; known are rows, actions"),
+        (["--fail-on", "health<1"], "unknown metric 'health': known are rows, actions"),
         (["--fail-on", "policy_unsupported_mass>0"], "unknown metric 'policy_unsupported_mass'"),
         (["--fail-on", "unsupported_share"], "METRIC OP NUMBER"),
         (["--rare", "2"], "--rare 2.0"),

@@ -259,7 +259,7 @@ def test_an_audit_has_its_page_without_matplotlib(quickly, folder, monkeypatch):
             ["reading the log", "learning greedy", "evaluating it"],
         ),
         (["evaluate", "log.parquet", "--policy", "uniform"], ["reading the log", "evaluating"]),
-        (["plan", "log.parquet", *QUICK], ["reading the log", "simulating worlds"]),
+        (["plan", "log.parquet", *QUICK], ["reading the log", "simulating"]),
         (["convert", "log.parquet", "bars.csv"], ["converting"]),
         (["audit", "log.parquet", "--engine", "local"], ["scanning the log", "auditing"]),
     ],

@@ -50,7 +50,7 @@ def test_evaluate_shouts_where_the_log_is_blind(path):
         "evaluate", path, "--policy", f"action:{never}", "--reward-range", "-3,3", "--methods", "ips,dm"
     )
     assert shown.exit_code == 0, shown.output
-    assert "NOT SUPPORTED: 100% of the policy's mass" in shown.stdout
+    assert "NOT SUPPORTED: the policy plays actions outside" in shown.stdout
     failed = run("evaluate", path, "--policy", "uniform", "--methods", "ips", "--fail-above", "0.1")
     assert failed.exit_code == 3
     passed = run("evaluate", path, "--policy", "uniform", "--methods", "ips", "--fail-above", "0.3")

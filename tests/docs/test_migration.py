@@ -189,7 +189,7 @@ def test_a_cold_arm_begins_there_as_told():
     their.fit([0], [0.0], [[0.0, 0.0]])
     assert their.predict_expectations([[1.0, 0.0]])[1] == pytest.approx(np.sqrt(4.0))
     ours = sparing.linucb(n_actions=2, n_features=2, alpha=1.0, ridge=4.0).decide([1.0, 0.0])
-    assert ours.high == pytest.approx(np.sqrt(1 / 4.0))
+    assert ours.high == pytest.approx(1.959964 * np.sqrt(1 / 4.0))  # the 95 % interval at noise 1
 
 
 def test_the_posterior_is_theirs(numbers):

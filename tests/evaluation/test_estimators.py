@@ -418,4 +418,4 @@ def test_eligible_actions_without_a_row_are_told():
     found = evaluate(log, np.tile([0.2, 0.2, 0.6], (60, 1)), methods=["ips"])["ips"]
     assert found.unsupported_mass == 0
     assert found.flagged
-    assert "60.0% of the policy's mass is on actions" in " ".join(found.notes)
+    assert "60.0% of the policy's probability is on actions" in " ".join(found.notes)

@@ -32,12 +32,12 @@ def test_a_policy_that_never_plays_what_was_logged_has_no_value():
         assert each.unknown
         assert each.refused
         assert each.cells[1].startswith("unknown")
-        assert str(each).startswith(f"{each.method}: unknown no interval")
+        assert str(each).startswith(f"{each.method}: unknown, no interval")
         assert f"{each.method} unknown" in repr(found)
     assert "never plays what was logged" in str(found)
     told = evaluate(log, UniformPolicy(log.action_names), methods=["ips"])["ips"]
     assert not told.unknown
-    assert f"ips: {told.value:.4g} [" in str(told)
+    assert f"ips: {told.value:.4g}, 95 % interval [" in str(told)
 
 
 def test_unknown_support_is_not_called_none_and_rows_are_whole_numbers():
@@ -99,6 +99,6 @@ def test_an_action_without_a_row_has_no_value_where_nothing_was_said_of_support(
     part = evaluate(log, UniformPolicy(log.action_names), methods=["dm"])["dm"]
     assert not part.unknown
     assert (
-        "33.3% of the policy's mass is on actions that have no row: no estimate here includes their rewards"
+        "33.3% of the policy's probability is on actions that have no row: no estimate here includes their rewards"
         in part.notes
     )

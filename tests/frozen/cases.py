@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 import sparing
+from frozen import internals
 
 HERE = Path(__file__).parent
 DATA, TEXT = HERE / "data", HERE / "text"
@@ -158,7 +159,8 @@ def play(learner, live, numbers, *, late=0, pending=None, retired=(), every=0):
         eligible = (
             [label for label in some if label not in retired] if every and number % every == 0 else None
         )
-        decision = learner.decide(x, eligible=eligible or None)
+        with internals.recorded_intervals(learner):
+            decision = learner.decide(x, eligible=eligible or None)
         lines.append(shown(decision))
         if decision.needs_reward:
             waiting[int(decision.id)] = number + late, values[decision.action]

@@ -165,9 +165,7 @@ def run(words):
 
     out, errors = io.StringIO(), io.StringIO()
     code = 0
-    environment = {
-        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "SPARING_ANNOUNCE")
-    }
+    environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     with (
         mock.patch.object(sys, "argv", ["sparing", *map(str, words)]),
         mock.patch.dict(os.environ, environment, clear=True),

@@ -102,3 +102,8 @@ def use_prior_of_release_01(patch):
         prior.Search, "posterior", lambda self: prior.ScalePosterior((self.scales(self.mode),), np.ones(1))
     )
     patch.setattr(prior.ScalePosterior, "spread", lambda self: self.points[0].spread)
+
+
+def recorded_intervals(learner):
+    """Decisions with the intervals that were recorded: one half-width, of the view in which the action was chosen."""
+    return learner.intervals_of_0_2()

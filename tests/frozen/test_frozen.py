@@ -26,6 +26,7 @@ NEW_FOLDS = "settings are chosen on other folds: `Folds` by a hash at every size
 NEW_PROPENSITIES = "propensities are estimated on other folds (0.2)"
 NEW_DRAWS = "resampling draws are made block by block at every size (0.2)"
 NEW_GAPS = "gaps are tested by exact binomial tails, and logged propensities decide (0.3)"
+LEVEL = "intervals of actions are 95 % instead of one deviation (0.3)"
 BY_PLACE = "logs of few contexts are split by a row's place at every size (0.2)"
 
 CHOSEN_ON_FOLDS = ("opr", "opr-dlm", "poem", "norm-poem", "ipw-logistic", "caipwl", "stacked", "auto")
@@ -60,6 +61,9 @@ EXPECTED_CHANGES = {
     "evaluate-few-contexts:rows": BY_PLACE,
     "evaluate-few-contexts:logged_mean": BY_PLACE,
     "evaluate-few-contexts:estimates/*": BY_PLACE,
+    "store-summary:*/actions/*/low": LEVEL,
+    "store-summary:*/actions/*/high": LEVEL,
+    "openapi:components/schemas/Overview/required": "level was added (0.3)",
     "warm-up:*seconds": "seconds, and how much was compiled before",
     "warm-up:compiled": "kernels that were not in the cache of this machine",
     "openapi:components/schemas/RewardAnswer/properties/status/enum": "rewards can be corrected (0.3)",
@@ -75,6 +79,8 @@ EXPECTED_ADDITIONS = {
     "demo:audit/propensities/inconsistent": WEIGHTS_CHECKED,
     "openapi:paths//v1/{experiment}/decisions/{decision}/reward/correct": "rewards can be corrected (0.3)",
     "openapi:components/schemas/CorrectRequest": "rewards can be corrected (0.3)",
+    "store-summary:*/level": LEVEL,
+    "openapi:components/schemas/Overview/properties/level": LEVEL,
 }
 """Keys that were not there when it was recorded, by case and place in the JSON, and why."""
 
@@ -166,6 +172,7 @@ def numbers_in(case, text):
     """How often each number stands in a printed text, without the lines whose numbers may change."""
     patterns = [line for name, line in UNCOMPARED_LINES.items() if fnmatch.fnmatchcase(case, name)]
     kept = [line for line in text.splitlines() if not any(re.search(pattern, line) for pattern in patterns)]
+    kept = [line.replace("95 % interval", "interval") for line in kept]  # the level is printed since 0.3
     found = re.findall(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?", "\n".join(kept))
     return collections.Counter(one.rstrip(",") for one in found)
 

@@ -29,7 +29,7 @@ def made(n=3000, seed=0, *, contexts=None, noise=1.0, ids=False):
         np.array(list("abc"))[actions],
         r,
         propensities=np.array([0.6, 0.3, 0.1])[actions],
-        action_names="abcd",
+        action_names=list("abcd"),
         context_ids=np.arange(n) % 700 if ids else None,
     )
 

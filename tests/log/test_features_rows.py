@@ -14,7 +14,10 @@ from sparing.errors import DecisionError
 from sparing.log.features import cells
 from sparing.log.tables import open_table
 
-pytestmark = pytest.mark.filterwarnings("ignore::sparing.errors.UnitWarning")  # of numbers far from the log's
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sparing.errors.UnitWarning"),  # of numbers far from the log's
+    pytest.mark.filterwarnings("ignore::sparing.errors.SpellingWarning"),
+]
 FIRST = datetime(2026, 3, 1, 10)
 KINDS = ("n", "whole", "c", "b", "t", "h")
 """A number, a whole number, a category with rare values, a truth value, a moment, a hashed text."""

@@ -127,7 +127,7 @@ def test_elbow_takes_the_actions_before_the_fall():
 
 
 def test_elbow_says_that_there_is_none():
-    with pytest.raises(SettingError, match=r"no elbow.*30 to 33.*most_logged\(L\)"):
+    with pytest.raises(SettingError, match=r"no sharp drop.*30 to 33.*most_logged\(L\)"):
         choose(elbow(), log_of([33, 30, 31]))
 
 

@@ -25,7 +25,7 @@ def made(n=3000, seed=0):
         np.array(list("abc"))[actions],
         np.round(r * 64) / 64,
         propensities=np.array([0.6, 0.3, 0.1])[actions],
-        action_names="abcd",
+        action_names=list("abcd"),
     )
 
 

@@ -94,7 +94,8 @@ def test_a_rule_of_ones_own_sees_the_settled_sets_first_and_then_those_with_open
     learner = own_learner(log, 0.0)
     called = learner.decide(x)
     assert called.needs_reward
-    spread = learner.decide(x).high - learner.decide(x).value
+    action = learner.index(learner.decide(x).action)  # the first call is pending now
+    spread = learner.sets.evaluate(x, pending=True)[1][action]
     other = own_learner(log, 2 * spread * (1 + 1e-12))
     reasons = [other.decide(x).reason for _ in range(40)]
     assert reasons[0] == "explore"

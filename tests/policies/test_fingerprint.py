@@ -52,8 +52,8 @@ def test_a_hash_is_of_the_values_alone():
 def test_any_value_changes_a_hash(changed):
     parts = {"contexts": np.ones((1, 3)), "actions": ["a"], "rewards": [1.0]}
     other = {"contexts": np.array([[1.0, 1.0, np.nextafter(1, 2)]]), "actions": ["b"], "rewards": [1.5]}
-    one = row_hashes(Log.from_arrays(**parts, action_names="ab"))
-    two = row_hashes(Log.from_arrays(**parts | {changed: other[changed]}, action_names="ab"))
+    one = row_hashes(Log.from_arrays(**parts, action_names=["a", "b"]))
+    two = row_hashes(Log.from_arrays(**parts | {changed: other[changed]}, action_names=["a", "b"]))
     assert one != two
 
 

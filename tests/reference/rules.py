@@ -157,6 +157,7 @@ def use_reference_choice(learner):
                 if others and uniform(key, 1) < APART:
                     action, share = other_than(seen, action, learner.plan.tolerance, uniform(key, 2))
                     chances = Chances(*2 * (spot_check * APART * share,))
+        mean, spread = sets.evaluate(x)  # rewards that have not arrived do not narrow an interval
         choice = action, reason, float(mean[action]), float(spread[action]), chances, None
         return learner._checked(x, choice)
 

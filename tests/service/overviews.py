@@ -27,9 +27,9 @@ from sparing.service.messages import (
 NOW = 1_782_907_380  # 2026-07-01 12:03 UTC
 ASKED = {"explore": "policy", "spot-check": "policy", "check": "check", "holdout": "holdout"}
 GUARANTEE = (
-    "no call is made where even knowing all would not repay its price of 0.05 over 200,000 rounds, as far as the posterior "
+    "a reward is requested only if its expected value over 200,000 rounds exceeds its cost of 0.05, as far as the posterior "
     "knows (prior learnt from 9,000 rows); designed so that regret and calls together cost no more on average than the log "
-    "alone, which is proved for one call ahead and tested for more; no guarantee for each world; rests on linear rewards, on "
+    "alone, which is proved for one call ahead and tested for more; no guarantee for each environment; rests on linear rewards, on "
     "contexts to come being like the log's, and on unlogged actions being exchangeable with logged ones"
 )
 ACTIONS = [  # label, rows in the log, learnt, share of decisions, estimate, half its interval
@@ -218,6 +218,7 @@ def retention() -> Overview:
         hours=hours,
         so_far=points,
         actions=offers(asked, decisions),
+        level=0.95,
         look=[
             Look(
                 "warning",

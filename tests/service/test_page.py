@@ -10,6 +10,7 @@ from reference.accessibility import faint, overflow, violations
 from service.overviews import HOSTILE, NOW, empty, hostile, iso, retention, thousand
 from service.standin import ADMIN, KEY, served
 from sparing.service import page as files
+from sparing.service.messages import Look
 
 VARIANTS = {"retention": retention, "thousand": thousand, "empty": empty, "hostile": hostile}
 SHIFTS = """
@@ -91,6 +92,22 @@ def test_the_first_look(visit):
     expect(page.locator("#about")).to_have_text("economical · warm-started from 9\u202f000 logged rows")
     expect(page.locator("#updated")).to_contain_text("ago")
     expect(page.locator("#switcher")).to_be_hidden()
+
+
+def test_it_is_not_called_healthy_beside_an_alarm(visit):
+    overview = replace(
+        retention(), look=[Look("alarm", "The budget is used up"), Look("good", "All is well")]
+    )
+    page = visit(overview)
+    expect(page.locator("#badges")).to_have_text("✕ 1 alarmmode: live")
+    expect(page.locator("#badges .badge").first).to_have_class("badge alarm")
+
+
+def test_intervals_of_actions_have_the_level_of_their_learner(visit):
+    for level, said in ((0.95, "95 % interval"), (0.8, "80 % interval"), (None, "no level is proved")):
+        page = visit(replace(retention(), level=level))
+        expect(page.locator("#level")).to_contain_text(said.replace(" %", "\u2009%"))
+        expect(page.locator("#actions-note")).to_contain_text(said.replace(" %", "\u2009%"))
 
 
 def test_the_bar_and_its_legend_count_every_decision(visit):
@@ -301,7 +318,7 @@ def test_the_guarantee_is_one_click_away(visit):
     page = visit(retention())
     expect(page.locator("#guarantee")).to_be_hidden()
     page.locator("#guarantee-link").click()
-    expect(page.locator("#guarantee")).to_contain_text("no guarantee for each world")
+    expect(page.locator("#guarantee")).to_contain_text("no guarantee for each environment")
 
 
 def test_times_are_relative_with_the_exact_one_beside(visit):

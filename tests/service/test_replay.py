@@ -146,6 +146,29 @@ def test_verify_finds_a_decision_that_was_changed(tmp_path):
     ran(story())
 
 
+def test_verify_accepts_intervals_of_one_deviation_and_no_others(tmp_path):
+    """Releases before 0.3 recorded them."""
+    scaled = "update decisions set low = value - $1 * (high - low) / 2, high = value + $1 * (high - low) / 2 where seq = $2"
+
+    async def story():
+        async with trial(tmp_path) as writer:
+            await live(writer, 1, 30)
+            x, model = contexts(5, 1)[0], writer.registry.get(NAME).model
+            with model.learner.intervals_of_0_2():
+                answer = await decide(writer, x)
+            wide = (answer.high - answer.low) / 2
+            await live(writer, 2, 10)
+            assert not (await maintenance.verify(writer.store))[0].faults
+            assert (await decide(writer, x)).high - answer.value > 1.5 * wide
+            await writer.store.exclusive((scaled, [(1.1, answer.model_seq + 1)]))
+            (verdict,) = await maintenance.verify(writer.store)
+            assert [fault.split(" is ")[0] for fault in verdict.faults] == [
+                f"decision {answer.model_seq + 1}: {name}" for name in ("low", "high")
+            ]
+
+    ran(story())
+
+
 def test_verify_finds_a_gap(tmp_path):
     async def story():
         async with trial(tmp_path) as writer:

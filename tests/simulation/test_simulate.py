@@ -141,7 +141,7 @@ def test_bad_arguments_are_refused(learner, settings, complaint):
     [
         {"n_actions": 5, "n_features": 2},
         {"n_actions": 4, "n_features": 3},
-        {"actions": "abcd", "n_features": 2},
+        {"actions": list("abcd"), "n_features": 2},
     ],
 )
 def test_a_learner_of_another_world_is_refused(shape):

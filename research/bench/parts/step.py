@@ -43,7 +43,7 @@ CHECK_TARGET = 1.5
 """Times the cost of a called round that spot checks may bring it to."""
 
 SKIP_TARGET, LIVED, WEIGHED = 2.0, 3000, 1000
-"""Times the cost of a skipped round that weighing may bring it to; rounds lived through before; and the most actions tried with."""
+"""Times the cost of a skipped round that weighing may bring it to; rounds played before; and the most actions tried with."""
 
 RUN_PATIENCE = 20.0
 """Times the patience of a round that a run has."""
@@ -119,7 +119,7 @@ def _ours(setting: BenchmarkSetting, spec: dict[str, Any]) -> list[Entry]:
 def _weighing(spec: dict[str, Any], patience: float, log: str) -> list[Entry]:
     """`economical` in rounds that it asks about and, beside `confident`, in rounds that it does not and in a run's first rounds."""
     run = {**spec, "fresh": True}
-    lived = f"{log}, σ = 2; {LIVED:,} rounds lived through before, no spot checks"
+    lived = f"{log}, σ = 2; {LIVED:,} rounds played before, no spot checks"
     asked = f"price 10⁻⁶, 10⁶ rounds to come: nearly every round called; {log}, σ = 2"
     begun = f"{log}, σ = 2; its first {LIVED:,} rounds, called or skipped, no spot checks"
     skipping = {**spec, "lived": LIVED}

@@ -1,5 +1,6 @@
 """The audit of a log, and gates: conditions on its numbers."""
 
+import difflib
 import math
 import operator
 import re
@@ -573,7 +574,9 @@ def gate(condition: str) -> Callable[[Mapping[str, float | None]], str | None]:
 
     def verdict(metrics: Mapping[str, float | None]) -> str | None:
         if metric not in metrics:
-            raise SettingError(f"unknown metric {metric!r}; known are {', '.join(metrics)}")
+            near = difflib.get_close_matches(metric, metrics, 1)
+            meant = f"did you mean {near[0]}? K" if near else "k"
+            raise SettingError(f"unknown metric {metric!r}: {meant}nown are {', '.join(metrics)}")
         value, what = metrics[metric], f"{metric} {sign} {bound:g}: {metric}"
         if value is None or math.isnan(value):
             return f"{what} is not known for this log, and an unknown metric does not pass"

@@ -242,7 +242,7 @@ def _print_held_out(found: "Evaluation | None", n_rows: int) -> None:
     reward_range=options.REWARD_RANGE,
     fail_above=(
         float,
-        "Exit with code 3 if more of the policy's mass is unsupported.",
+        "Exit with code 3 if the policy's probability on unsupported actions is larger.",
         {"min": 0, "max": 1},
     ),
     as_json=options.JSON,
@@ -271,7 +271,6 @@ def evaluate(
     Example: sparing evaluate log.parquet --policy uniform --reward-range 0,1
     """
     from sparing.evaluation import evaluate as evaluate_policy
-    from sparing.evaluation.result import HEADER
     from sparing.log.tables import redact_uri
 
     if taught:
@@ -291,7 +290,7 @@ def evaluate(
         terminal.print_json(found.to_dict())
     else:
         title = f"{policy} on {redact_uri(log.source)}"
-        terminal.print_table(title, HEADER, [estimate.cells for estimate in found.estimates])
+        terminal.print_table(title, found.header, [estimate.cells for estimate in found.estimates])
         notes = [f"note: {note}" for note in found.notes]
         first, marks = str(found).splitlines()[0], "* effective number of rows, given the weights"
         terminal.print_text(first, marks, *found.unusable_lines, *notes, *found.warnings)
@@ -302,7 +301,9 @@ def evaluate(
     if fail_above is not None and not (masses and all(mass <= fail_above for mass in masses)):
         mass = found.unsupported_mass
         text = "unknown" if mass is None else f"{mass:.4g}"
-        terminal.print_status(f"sparing: unsupported mass {text} is above --fail-above {fail_above:g}")
+        terminal.print_status(
+            f"sparing: the policy's probability on unsupported actions, {text}, is above --fail-above {fail_above:g}"
+        )
         raise typer.Exit(terminal.EXIT_GATE_FAILED)
 
 
@@ -318,14 +319,14 @@ def evaluate(
     out=(Path, "Folder for plan.png and plan.html; default: none."),
     as_json=options.JSON,
     regret=(float, "Find the cheapest option with at most this regret."),
-    worlds=(40, "Number of worlds to simulate, drawn from the log's posterior."),
+    worlds=(40, "Number of simulated environments, drawn from the log's posterior."),
     confidence=(0.9, "Confidence of the prediction intervals."),
     noise=(float, "Standard deviation of a reward around its mean; default: estimated."),
     prior_scale=(float, "Standard deviation of a parameter between actions; default: from the log."),
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
     kernel=("", "Kernel features to add for rewards that are not linear: auto, or a number of landmarks."),
-    seed=(0, "Seed of the worlds."),
+    seed=(0, "Seed of the simulated environments."),
     workers=(0, "Threads; 0: one per core."),
 )
 def plan(
@@ -340,7 +341,7 @@ def plan(
 ) -> None:
     """Predict how many reward calls are worth making live.
 
-    It simulates worlds drawn from the log's posterior, and reports what calls gain and cost. The page of --out needs
+    It simulates environments drawn from the log's posterior, and reports what reward calls gain and cost. The page of --out needs
     matplotlib.
 
     Example: sparing plan log.parquet --call-cost 0.05 --horizon 5000
@@ -359,7 +360,7 @@ def plan(
     settings["workers"] = settings["workers"] or None
     settings["kernel"] = int(kernel) if kernel.isdecimal() else kernel or None
     rows = log.open()
-    with options.progress_of("simulating worlds", rows) as progress:
+    with options.progress_of("simulating", rows) as progress:
         found = make_plan(rows, **settings, progress=progress)
     files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
     if as_json:

@@ -1,7 +1,7 @@
 """`sparing serve`, `keys`, `backup`, `verify` and `warm-up`: commands around a service and its store."""
 
 import asyncio
-import os
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -127,7 +127,21 @@ def _make_experiment(
             )
         made = server.make_experiment(settings, name, table, learner, said, rules, log.options)
         terminal.print_status(f"sparing: experiment {name}: {made}")
+        if not {"holdout", "check"} <= rules.keys():
+            terminal.print_status(_offer_measuring(name, said.get("call_cost")))
     return server.list_experiments(settings)[1] if new else locked
+
+
+def _offer_measuring(name: str, call_cost: float | None) -> str:
+    """How to measure what the policy gains, and what that costs."""
+    share = 0.05
+    paid = 1000 * (share + (1 - share) * share)  # all of the holdout, and checks if all others are skipped
+    price = "" if call_cost is None else f" ({paid * call_cost:.3g} at {call_cost:g} each)"
+    return (
+        f"sparing: what the policy gains is not measured. --rule holdout={share} --rule check={share} (later: PATCH /v1/{name}) measures it: "
+        f"{share:.0%} of the decisions are served as in the log, and the reward of {share:.0%} of the skipped ones is requested. "
+        f"That costs at most {paid:.0f} paid rewards per 1,000 decisions{price}"
+    )
 
 
 def _with_store(
@@ -315,9 +329,10 @@ def warm_up(*, as_json: bool) -> None:
 
     Example: sparing warm-up
     """
+    from sparing.native import compile
     from sparing.online.warm_up import LEARNERS, SIZES, warm_up_all
 
-    os.environ.pop("SPARING_ANNOUNCE", None)  # the progress bar below replaces it
+    compile.PATIENCE = math.inf  # the progress bar below replaces its line
     began, cpu = time.monotonic(), time.process_time()
     with terminal.progress_bar("compiling") as progress:
         kernels = warm_up_all(progress)

@@ -7,7 +7,6 @@ characters, and characters that the terminal cannot show, are written as escapes
 import contextlib
 import io
 import json
-import os
 import re
 import shlex
 import shutil
@@ -42,7 +41,6 @@ def run(app: Callable[[], None]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    os.environ.setdefault("SPARING_ANNOUNCE", "1")
     try:
         app()
     except SparingError as error:

@@ -143,7 +143,7 @@ def provenance(result: DemoResult) -> str:
     return (
         f"Computed now: means over {len(setting.seeds)} seeds ({', '.join(map(str, setting.seeds))}) of "
         f"{result.rounds:,} live rounds on {result.dataset} ({result.source}). Learners: ridge {setting.ridge:g}; "
-        f"radius determinant × {setting.radius_scale:g} (below 1: no worst-case guarantee) for mOFUL "
+        f"confidence radius × {setting.radius_scale:g} (below 1: no worst-case guarantee) for mOFUL "
         f"and warm-started; confident: tolerance {setting.tolerance:g}; economical has the price of a call, "
         f"{setting.call_cost:g} of a right answer, and the number of rounds; it and confident take their prior and noise from the "
         f"log; kernel: with {setting.landmarks} kernel features, all others are linear. Wrong live: share of the live rounds given the wrong class; total cost: wrong live answers + "

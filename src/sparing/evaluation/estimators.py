@@ -92,7 +92,7 @@ def _missing(
     if outside is not None:
         return outside.mass, *outside.bounds, ()
     lack = 1 - weights
-    note = "the support is unknown: the unsupported mass is estimated as 1 − mean weight"
+    note = "the support is unknown: the policy's probability on unsupported actions is estimated as 1 − mean weight"
     return lack, lack * of.reward_range[0], lack * of.reward_range[1], (note,)
 
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import stdtrit
 
 from sparing.engines import ProgressCounter
 from sparing.errors import MissingExtraError, SettingError, SparingError
@@ -22,6 +21,7 @@ from sparing.evaluation.intervals import (
 from sparing.evaluation.passes import PASSES, EstimatorSummary, EvaluationData
 from sparing.evaluation.result import Estimate, Evaluation
 from sparing.evaluation.rows import EvaluationSettings
+from sparing.interval import LEVEL, deviations
 from sparing.log import Log
 from sparing.log.rows import AnyLog, BlocksInMemory, InMemoryRows, Rows, as_rows, reward_summary
 from sparing.policies.fingerprint import TrainingFingerprint
@@ -46,7 +46,7 @@ def evaluate(
     *,
     methods: Sequence[str] | None = None,
     interval: str = "normal",
-    confidence: float = 0.95,
+    confidence: float = LEVEL,
     reward_range: tuple[float, float] | None = None,
     band: str = "range",
     clip: float | str = "percentile-ratio",
@@ -82,7 +82,7 @@ def evaluate(
         Bounds on *mean* rewards; no number of the result lies outside. Without it rewards of 0 and 1 are recognised, else the
         range of the logged rewards is assumed, and an interval that would rest on that is refused.
     band : {'range', 'model'}
-        How unsupported mass is bounded: by the range, or by the linear model's confidence band at radius determinant × 1.
+        How rewards of unsupported actions are bounded: by the range, or by the linear model's confidence band at level 1 − δ.
     clip : float or 'percentile-ratio'
         M of `clipped` and `cab`; by default the ratio of the 90 % and the 10 % quantile of the logged propensities.
     ridge : float
@@ -289,7 +289,7 @@ def _sample(found: EstimatorSummary, data: EvaluationData, confidence: float) ->
     deficit = found.deficits.get("deficit")
     unseen = 0.0 if deficit is None else deficit.beyond_chance(expected)
     error, lift = found.parts.fit
-    error *= float(stdtrit(data.n_folds - 1, (1 + confidence) / 2))
+    error *= float(deviations(confidence, data.n_folds - 1))
     assumed = 0.0 if data.range_known or found.parts.model else _assumed(found, unseen)
     return EffectiveSample(effective, unseen, found.parts.imputed, error, lift, assumed)
 
@@ -318,11 +318,11 @@ def _notes(
         yield f"{fitted} estimated"
     if data.unlogged_mass > 0 and data.header.support.known:
         yield (
-            f"{data.unlogged_mass:.1%} of the policy's mass is on actions that could have been logged but have no row: "
+            f"{data.unlogged_mass:.1%} of the policy's probability is on actions that could have been logged but have no row: "
             "no estimate here includes their rewards, and no interval counts them"
         )
     elif data.unlogged_mass > 0:
-        yield f"{data.unlogged_mass:.1%} of the policy's mass is on actions that have no row: no estimate here includes their rewards"
+        yield f"{data.unlogged_mass:.1%} of the policy's probability is on actions that have no row: no estimate here includes their rewards"
     if refusal:
         yield f"no interval: {refusal}"
     if sample.fit_error > 0:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
 
+from sparing import interval as intervals
 from sparing.errors import SettingError
 from sparing.hashing import row_keys
 from sparing.log.passes import add_fields
@@ -135,12 +135,12 @@ def closed_form(terms: Terms | TermSummary, interval: str, confidence: float) ->
     if n < 2:
         return -np.inf, np.inf
     if interval == "normal":
-        half = float(ndtri((1 + confidence) / 2) * np.sqrt(terms.variance) / np.sqrt(n))
-    elif terms.span is None:
+        error = float(np.sqrt(terms.variance) / np.sqrt(n))
+        return intervals.interval(terms.value, error, intervals.deviations(confidence))
+    if terms.span is None:
         raise SettingError("interval='bernstein' needs bounded terms: use it with the method `clipped`")
-    else:
-        level, variance = np.log(4 / (1 - confidence)), terms.variance
-        half = float(np.sqrt(2 * variance * level / n) + 7 * terms.span * level / (3 * (n - 1)))
+    level, variance = np.log(4 / (1 - confidence)), terms.variance
+    half = float(np.sqrt(2 * variance * level / n) + 7 * terms.span * level / (3 * (n - 1)))
     return terms.value - half, terms.value + half
 
 
@@ -161,8 +161,8 @@ def limits(
         return ends
     scaled = []
     for (low, high), terms in zip(ends, statistics, strict=True):
-        value, level = terms.value, (1 + confidence) / 2
-        factor = float(stdtrit(terms.freedom, level) / ndtri(level))  # Student's limits are farther out
+        value = terms.value  # Student's limits are farther out
+        factor = intervals.deviations(confidence, terms.freedom) / intervals.deviations(confidence)
         scaled.append((value - factor * max(value - low, 0.0), value + factor * max(high - value, 0.0)))
     return scaled
 

@@ -10,9 +10,6 @@ from sparing.report import notebook
 if TYPE_CHECKING:
     import pandas
 
-HEADER = ("method", "value", "interval", "with the unseen", "mass", "rows*")
-"""The columns of the table of estimates."""
-
 SMALLEST_SHOWN = 0.0005
 """A mass below this would be printed as 0 %."""
 
@@ -87,8 +84,13 @@ class Estimate:
         return "unknown" if self.unknown else f"{self.value:.4g}"
 
     @property
+    def level(self) -> str:
+        """The intervals with their level, such as `95 % interval`."""
+        return f"{100 * self.confidence:g} % interval"
+
+    @property
     def cells(self) -> tuple[str, ...]:
-        """The estimate as a row under `HEADER`; ! marks what the log does not support, ~ few rows, ^ clipping, # inconsistent propensities."""
+        """The estimate as a row under `Evaluation.header`; ! marks what the log does not support, ~ few rows, ^ clipping, # inconsistent propensities."""
         bounds = "unknown"
         if self.support_low is not None:
             bounds = f"[{self.support_low:.4g}, {self.support_high:.4g}]"
@@ -112,13 +114,13 @@ class Estimate:
         return f"Estimate({self})"
 
     def __str__(self) -> str:
-        own = "no interval" if self.refused else f"[{self.low:.4g}, {self.high:.4g}]"
-        text = f"{self.method}: {self.shown} {own}"
+        own = "no interval" if self.refused else f"{self.level} [{self.low:.4g}, {self.high:.4g}]"
+        text = f"{self.method}: {self.shown}, {own}"
         if self.support_low is not None and self.support_high is not None and not self.refused:
             text += f", with what the log cannot see [{self.support_low:.4g}, {self.support_high:.4g}]"
         text += f", effective rows {self.effective_sample_size:,.0f}"
         if self.unsupported_mass is not None:
-            text += f", unsupported mass {self.unsupported_mass:.1%}"
+            text += f", {self.unsupported_mass:.1%} unsupported"
         if self.clipped_mass > 0:
             text += f", {self.clipped_mass:.1%} clipped away"
         if self.few_rows:
@@ -178,6 +180,12 @@ class Evaluation:
         raise KeyError(f"no estimate {method!r}{reason}; there are {known}")
 
     @property
+    def header(self) -> tuple[str, ...]:
+        """The columns of the table of estimates."""
+        level = self.estimates[0].level if self.estimates else "interval"
+        return ("method", "value", level, "with the unsupported", "unsupported", "rows*")
+
+    @property
     def unsupported_mass(self) -> float | None:
         """The policy's mass outside the support: the largest of all methods, None if none is known."""
         masses = [e.unsupported_mass for e in self.estimates if e.unsupported_mass is not None]
@@ -224,7 +232,7 @@ class Evaluation:
     def _repr_html_(self) -> str:
         said, rows = str(self).splitlines()[:1], [estimate.cells for estimate in self.estimates]
         notes = [*self.warnings, "* effective rows, as the weights leave them", *self.notes]
-        return notebook.card("Evaluation", said=said, header=HEADER, rows=rows, notes=notes)
+        return notebook.card("Evaluation", said=said, header=self.header, rows=rows, notes=notes)
 
     def __str__(self) -> str:
         how = "given" if self.reward_range_given else "assumed from the rewards seen"
@@ -263,7 +271,7 @@ def _warnings(found: Evaluation) -> Iterator[str]:
     mass, unknown = found.unsupported_mass, [e.method for e in found.estimates if e.unsupported_mass is None]
     if mass is not None and mass >= SMALLEST_SHOWN:
         share = f"{mass:.0%}" if mass >= 0.01 else f"{mass:.1%}"
-        yield f"NOT SUPPORTED: {share} of the policy's mass lies outside this log's support; use the bounds, not the values (!)."
+        yield f"NOT SUPPORTED: the policy plays actions outside this log's support {share} of the time; use the bounds, not the values (!)."
     elif unknown:
         yield (
             "NOT KNOWN: the log does not name the actions that rows could have taken, so how much of the policy is "

@@ -132,7 +132,9 @@ def pi_plus_policy(
         f"a context that is not in the log gets the greedy action (ridge = {choice.ridge:.4g}) among {whose}",
     ]
     if data.supported is None:
-        notes.append("support unknown: mass on a context's unlogged actions goes to those logged elsewhere")
+        notes.append(
+            "support unknown: probability on a context's unlogged actions goes to those logged elsewhere"
+        )
     table = plus.table(_shares(by_features, data))
     fallback = GreedyPolicy(log.action_names, choice.theta, request.priority, elsewhere)
     return TablePolicy(log.action_names, log.contexts[first], table, fallback, "pi-plus", notes=tuple(notes))
@@ -310,7 +312,7 @@ SHARED = ("support", "reward_range", "folds")
 
 def learn(
     log: AnyLog,
-    method: str,
+    method: str = "greedy",
     *,
     seed: int = 0,
     holdout: float = 0.0,

@@ -10,6 +10,7 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.evaluation.intervals import Terms, closed_form
+from sparing.interval import LEVEL
 from sparing.learning.objectives import completed_rewards
 from sparing.learning.request import REL_TOLERANCE, LearningRequest, TrainingData
 from sparing.log import Log
@@ -25,7 +26,6 @@ Hyperparameters = dict[str, float]
 P = TypeVar("P", GreedyPolicy, SoftmaxPolicy)
 FitFunction = Callable[[TrainingData, Hyperparameters], Policy]
 
-CONFIDENCE = 0.95  # of the interval by whose lower end policies are compared
 RIDGES = (1.0, 0.1, 10.0, 100.0)
 MAX_CACHED_CELLS = 2**25  # predictions of a log in memory that are kept for another pass, at most
 PIECE_ROWS = 2048  # rows that are predicted at a time: their parameters stay in the cache
@@ -197,7 +197,7 @@ def crossfitted_scores(request: LearningRequest, log: Log, ridge: Any) -> np.nda
 
 
 def lower_limit(terms: Terms) -> float:
-    return closed_form(terms, "normal", CONFIDENCE)[0]
+    return closed_form(terms, "normal", LEVEL)[0]
 
 
 def support_aware_terms(table: np.ndarray, log: Log, lowest: float) -> Terms:
@@ -240,7 +240,7 @@ def choose(
     best = int(np.argmax(scores))
     notes = [
         f"{format_setting(settings[best])} of {len(settings)} settings, by the support-aware lower limit "
-        f"{scores[best]:.4g} on held-out contexts (unsupported mass counted as {lowest:.4g})"
+        f"{scores[best]:.4g} on held-out contexts (unsupported actions counted as {lowest:.4g})"
     ]
     logged = float(log.rewards.mean())
     if not scores[best] > logged:

@@ -55,6 +55,11 @@ class TableColumns:
         scalar = (self.action, self.reward, self.propensity, self.eligible, self.context_id)
         return distinct(*self.contexts, *scalar, *self.distribution)
 
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The columns that are not contexts."""
+        return tuple(name for name in self.all if name not in self.contexts)
+
 
 def distinct(*names: str | None) -> tuple[str, ...]:
     """The names that are not None, each once."""

@@ -178,6 +178,9 @@ def normalize_label(label: Any, depth: int = 0) -> Hashable:
 
 def action_names(labels: Iterable[Any]) -> tuple[Hashable, ...]:
     """Normalise action labels; at least one, and no two equal."""
+    if isinstance(labels, str):
+        parts = [part.strip() for part in labels.split(",")]
+        raise LogError(f"actions={labels!r} is one text; expected a list of labels: pass {parts}")
     if isinstance(labels, Sized):
         check_action_count(len(labels), "the list of actions")
     names = tuple(normalize_label(label) for label in labels)

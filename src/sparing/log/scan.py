@@ -183,7 +183,7 @@ def infer_layout(
         if plan is not None and rows:
             dropped = [(name, "left out, dropped") for name in arrays.dropped_columns(source, roles)]
             fixed = plan.fitted(source, columns, engine)
-            fixed = replace(fixed, left_out=(*fixed.left_out, *dropped))
+            fixed = replace(fixed, left_out=(*fixed.left_out, *dropped), roles=found.others)
         if names is None:
             names = _seen_names(source, seen)
     if not rows:
@@ -198,7 +198,7 @@ def infer_layout(
         names=names,
         index=index,
         encoder=fixed,
-        stored_encoder=_stored_encoder(source, found) if fixed is None else None,
+        stored_encoder=_stored_encoder(source, found, named) if fixed is None else None,
         feature_names=named if fixed is None else None,
         probability_columns=_probability_columns(found, names),
         items=_stored_items(source, names),
@@ -305,10 +305,12 @@ def _feature_names(source: TableSource, columns: TableColumns) -> list[str] | No
     return features if len(set(features)) == len(features) else list(names)
 
 
-def _stored_encoder(source: TableSource, columns: TableColumns) -> Encoder | None:
+def _stored_encoder(
+    source: TableSource, columns: TableColumns, names: Sequence[str] | None
+) -> Encoder | None:
     saved = source.stored_metadata.get("encoder")
     if saved is None or columns.contexts != tuple(source.stored_metadata["features"]):
-        return None
+        return None if names is None else Encoder.raw(names, columns.others)
     encoder = Encoder.from_header(saved)
     if encoder.names != tuple(source.stored_metadata["features"].values()):
         raise LogError(f"{source.name} carries features that are not those of its columns. Write it again")

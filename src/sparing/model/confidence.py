@@ -300,7 +300,7 @@ def elbow() -> SupportedSetRule:
         size = find_elbow(sums.counts, sums.n_features)
         if size is None:
             raise SettingError(
-                "elbow() found no elbow: no row count "
+                "elbow() found no sharp drop in the actions' numbers of rows: none "
                 f"({sums.counts.min()} to {sums.counts.max()}) is half of the next larger one or less. "
                 "Choose a number of actions with most_logged(L), or use certified_within(ε)"
             )

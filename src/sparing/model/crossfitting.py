@@ -10,6 +10,7 @@ from scipy import special
 
 from sparing.errors import SettingError
 from sparing.hashing import GAMMA, mix64, row_keys
+from sparing.interval import LEVEL
 from sparing.log import Log
 from sparing.log.hashing import group_hashes
 from sparing.log.passes import Blocks, Statistic
@@ -107,7 +108,6 @@ CHECKED_CELLS = 1_000_000  # most (row, action) pairs for calibration,
 TEMPERATURE_CELLS = 2**18  # and for the temperature
 SMALLEST = 1e-12  # least propensity
 BINS = 20  # equally filled bins of predicted propensities
-CONFIDENCE = 0.95  # of the interval around each bin's observed share
 
 
 @dataclass(frozen=True, eq=False)
@@ -426,7 +426,7 @@ def calibration(chances: np.ndarray, actions: np.ndarray) -> Calibration:
     predicted = np.array([chances.ravel()[part].mean() for part in bins])
     hits = np.array([happened.ravel()[part].sum() for part in bins])
     sizes = np.array([len(part) for part in bins])
-    low, high = share_limits(hits, sizes, (1 + CONFIDENCE) / 2)
+    low, high = share_limits(hits, sizes, (1 + LEVEL) / 2)
     observed = hits / sizes
     error = float((np.abs(predicted - observed) * sizes).sum() / sizes.sum())
     return Calibration(error, np.column_stack([predicted, observed, low, high]))

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import hashlib
 import multiprocessing
-import os
 import re
 import sys
 import time
@@ -14,16 +13,18 @@ from typing import Any, TypeVar
 
 from numba.core import event
 
-LINE = "sparing: compiling for this machine, once"
+LINE = "sparing: compiling what is used for the first time on this machine"
 EVERY = 0.2
 # Seconds between two updates of a terminal's line.
+PATIENCE = 2.0
+# Seconds of compiling before others than a terminal get a line.
 
 
 class Announcer(event.Listener):
     """Reports the compilation of our kernels on standard error.
 
-    A terminal shows one line that counts, and is removed at the end; a notebook or a command's log gets one line. As a library
-    it is silent (unless SPARING_ANNOUNCE is set, as commands do), and so are worker processes.
+    A terminal shows one line that counts, and is removed at the end; anything else gets one line, if it takes longer than
+    `PATIENCE`. Worker processes are silent.
     """
 
     def __init__(self) -> None:
@@ -56,23 +57,21 @@ class Announcer(event.Listener):
                 self.shown = now
                 sys.stderr.write(f"\r\x1b[K{LINE}: {self.kernels} kernels, {now - self.began:.0f} s")
                 sys.stderr.flush()
-        elif not self.announced and _somebody_reads():
+        elif not self.announced and _in_main_process() and now - self.began >= PATIENCE:
             self.announced = True
-            print(f"{LINE} (about 10 s of work; kept for the next time)", file=sys.stderr)
+            print(f"{LINE}; it is kept. `sparing warm-up` compiles everything at once", file=sys.stderr)
 
 
 def _ours(what: Any) -> bool:
     return str(what.data["dispatcher"].py_func.__module__).startswith("sparing.")
 
 
+def _in_main_process() -> bool:
+    return multiprocessing.parent_process() is None and sys.stderr is not None
+
+
 def _terminal() -> bool:
-    return multiprocessing.parent_process() is None and sys.stderr is not None and sys.stderr.isatty()
-
-
-def _somebody_reads() -> bool:
-    return multiprocessing.parent_process() is None and (
-        "SPARING_ANNOUNCE" in os.environ or "ipykernel" in sys.modules
-    )
+    return _in_main_process() and sys.stderr.isatty()
 
 
 @functools.cache

@@ -524,9 +524,9 @@ def confident_guarantee(assumptions: Assumptions, prior: Prior, rule: ConfidentR
         else "two estimates count as independent, which can understate their difference up to √2-fold (strict=True does not)"
     )
     return _joined(
-        f"on average over worlds drawn from the prior ({prior}), at most "
+        f"on average over environments drawn from the prior ({prior}), at most "
         f"{1 - rule.confidence:.4g} of the skipped rounds are worse than {rule.tolerance:g}; not a guarantee for each "
-        "world; rests on linear rewards and on unlogged actions being exchangeable with logged ones",
+        "environment; rests on linear rewards and on unlogged actions being exchangeable with logged ones",
         "" if prior.certain else together,
         _noise_condition(assumptions.estimated + assumptions.assumed, assumptions.noise),
     )
@@ -537,9 +537,9 @@ def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: Economica
         f"{rule.horizon:,} rounds" if rule.discount is None else f"rounds that count {rule.discount:g} each"
     )
     return _joined(
-        f"no call is made where even knowing all would not repay its price of {rule.call_cost:.4g} over {future}, as far as the "
+        f"a reward is requested only if its expected value over {future} exceeds its cost of {rule.call_cost:.4g}, as far as the "
         f"posterior knows ({prior}); designed so that regret and calls together cost no more on average than the log alone, "
-        "which is proved for one call ahead and tested for more; no guarantee for each world; rests on linear rewards, on contexts "
+        "which is proved for one call ahead and tested for more; no guarantee for each environment; rests on linear rewards, on contexts "
         "to come being like the log's, and on unlogged actions being exchangeable with logged ones",
         f"at most {rule.calls:,} calls" if rule.calls is not None else "",
         _noise_condition(assumptions.estimated, assumptions.noise),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import SettingError
+from sparing.interval import LEVEL, NORMAL
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import AT_ONCE, Prior
 from sparing.model.statistics import Statistics
@@ -363,6 +364,28 @@ class ConfidenceSets:
         scratch = self.scratch
         search.evaluate(scratch.pending if pending else scratch.observed, x, mean, spread)
         return mean, spread
+
+    @property
+    def level(self) -> float | None:
+        """Probability that an interval of `half_widths` contains an action's mean reward: `LEVEL` for posteriors, else 1 − δ.
+
+        None if `radius_scale` is below 1: no level is proved then.
+        """
+        if self.arrays.kind == state.CONSTANT:
+            return LEVEL
+        return 1 - self.assumptions.delta if self.assumptions.radius_scale >= 1 else None
+
+    @property
+    def half_widths(self) -> float:
+        """Half-widths on each side of an interval of `level`.
+
+        A confidence set is one already. The half-width of a posterior is its deviation. With a constant multiplier of the
+        width sqrt(xᵀV⁻¹x) that is not monitored, the deviation is noise · width.
+        """
+        a = self.arrays
+        if a.kind != state.CONSTANT:
+            return 1.0
+        return NORMAL if a.sigma else NORMAL * self.assumptions.noise / a.common
 
     def learnable(self, action: int, x: np.ndarray) -> bool:
         """Whether a reward of this action in this context can be learnt exactly."""

@@ -4,11 +4,13 @@ import hashlib
 import math
 import threading
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sparing.errors import DecisionError
+from sparing.interval import interval
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import feature_names
 from sparing.online import rules as ruling
@@ -123,6 +125,7 @@ class Core:
         self._pending: dict[int, PendingCall] = {}
         self._imputed: dict[int, int] = {}  # imputed calls of each action that has any
         self._next_call = 0
+        self._as_recorded = False
         self._custom: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
         self._log_rule = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.uses_voi = any(isinstance(rule, ruling.EconomicalRule) for rule in rules)
@@ -138,6 +141,7 @@ class Core:
         self.plan = ruling.compile_rules(self.rules, self.explore, self.optimism, self.spot_check)
         self.sets.apply_rules(self.plan)
         self._sync_budget()
+        self.half_widths = self.sets.half_widths
         self._active_mask = self.sets.arrays.active
         many = bool(self.active().sum() > 1)
         # The mask of rounds that one compiled call decides.
@@ -241,6 +245,26 @@ class Core:
         ]
         return np.array([one[0] for one in found]), np.array([one[1] for one in found], dtype=np.int64)
 
+    @contextmanager
+    def intervals_of_0_2(self) -> Iterator[None]:
+        """Decide with the intervals of releases before 0.3, to compare recorded decisions.
+
+        They were one half-width to each side, and those of calls counted pending calls as if their rewards were known.
+        """
+        self.half_widths, self._as_recorded = 1.0, True
+        try:
+            yield
+        finally:
+            self.half_widths, self._as_recorded = self.sets.half_widths, False
+
+    @property
+    def level(self) -> float | None:
+        """Probability of the intervals of decisions: 0.95 for posteriors, 1 − δ for confidence sets.
+
+        None if `radius_scale` is below 1: the sets are then smaller than what is proved.
+        """
+        return self.sets.level
+
     def best(self, x: np.ndarray, allowed: np.ndarray | None = None) -> int:
         """The action (index) with the highest mean in context x (d,)."""
         mask = self._mask(allowed)
@@ -249,11 +273,11 @@ class Core:
         mean[~(mask if len(mask) else self.active())] = -np.inf
         return int(np.lexsort((self.priority, -mean))[0])
 
-    def value(self, action: int, x: np.ndarray) -> tuple[float, float]:
-        """Mean and half-width of an action (index) in context x (d,)."""
+    def value(self, action: int, x: np.ndarray) -> tuple[float, float, float]:
+        """Mean of an action (index) in context x (d,), and the limits of its interval."""
         with self._lock:
             mean, spread = runs.VALUE.call(self.sets.scratch.observed, x, as_index(action, self.n_actions))
-        return float(mean), float(spread)
+        return float(mean), *interval(float(mean), float(spread), self.half_widths)
 
     def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
         """Probability that a posterior sample favours an action (index) in context x (d,)."""
@@ -277,11 +301,10 @@ class Core:
             raise DecisionError(f"allowed marks action {name!r}, which is retired and never eligible again")
         return mask
 
-    @staticmethod
-    def _proposal(chosen: Chosen) -> Decision:
+    def _proposal(self, chosen: Chosen) -> Decision:
         action, reason, mean, spread, chances, worth = chosen
-        called = reason in CALLS
-        return Decision(-1, action, called, reason, mean, mean - spread, mean + spread, chances, worth)
+        limits = interval(mean, spread, self.half_widths)
+        return Decision(-1, action, reason in CALLS, reason, mean, *limits, chances, worth)
 
     def open_call(self, action: int, x: Context, *, deferred: bool = False) -> int:
         """Start a reward call, and return its number.
@@ -487,7 +510,7 @@ class Core:
         if reason == SPENT:
             spot_check = 0.0
         if reason == EXPLORE and self.explore == "sampled":
-            return self._checked(x, self._sample(table, x, allowed, key))
+            return self._shown(x, table, self._checked(x, self._sample(table, x, allowed, key)))
         others = (int(allowed.sum()) if len(allowed) else len(self.action_names)) > 1
         chances = self._planned_chances(reason == EXPLORE, others, spot_check)
         if chance < 1:
@@ -497,13 +520,22 @@ class Core:
             check = runs.SPOT_CHECK_KIND.call(key, spot_check, others)
         if check == random_stream.NO_CHECK:
             chosen = action, reason, mean, spread, chances, worth
-            return self._checked(x, chosen) if unsure else chosen
+            return self._shown(x, table, self._checked(x, chosen) if unsure else chosen)
         if check == random_stream.CHECK_OTHER:
             other = runs.RANDOM_OTHER_ACTION[self.sets.bounds].call
             action, share = other(table, x, allowed, action, key, self.sets.bounds)
             mean, spread = runs.VALUE.call(table, x, action)
             chances = Chances(*2 * (spot_check * random_stream.OTHER_ACTION_SHARE * share,))
-        return self._checked(x, (action, SPOT_CHECK, mean, spread, chances, worth))
+        chosen = action, SPOT_CHECK, mean, spread, chances, worth
+        return self._shown(x, table, self._checked(x, chosen))
+
+    def _shown(self, x: np.ndarray, table: SetsStruct, chosen: Chosen) -> Chosen:
+        """With the mean and half-width of the observed view: rewards that have not arrived do not narrow an interval."""
+        observed = self.sets.scratch.observed
+        if table is observed or self._as_recorded:
+            return chosen
+        action, reason, _, _, *rest = chosen
+        return action, reason, *runs.VALUE.call(observed, x, action), *rest
 
     def _planned(
         self,

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sparing.errors import DecisionError
+from sparing.interval import interval
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import shorten, truncate
 from sparing.log.limits import LARGEST
@@ -122,12 +123,15 @@ class Decision(NamedTuple):
         `explore` or `spot-check` for a call. For a skipped round the rule: `supported`, `log-beats`, `certified`,
         `confident`, `not-worth-it`, `spent`; or `pending` if pending calls are expected to decide.
     value, low, high : float
-        Estimated reward of the action, and its interval.
+        Estimated mean reward of the action, and its interval. For `confident`, `economical`, `linucb` and `lints` it is the 95 %
+        interval of the posterior. For learners with confidence sets it holds with probability 1 − δ, for all actions and
+        rounds together, unless `radius_scale` is below 1. `Learner.level` gives the number. An action that `eps_moful`
+        takes as known has the interval ± `inflate` · `context_bound`, which nothing checks.
     chances : Chances or SampledChances
         See `play_probability` and `call_probability`.
     worth : float or None
-        Expected gain of the call above its cost, in units of the reward; 0 if no call pays. None if the learner has no
-        call cost.
+        Expected gain of the reward call above its cost, summed over all rounds to come, in units of the reward; 0 if no
+        call pays. None if the learner has no call cost.
     """
 
     id: int
@@ -141,7 +145,7 @@ class Decision(NamedTuple):
     worth: float | None = None
 
     def __repr__(self) -> str:
-        worth = "" if self.worth is None else f", worth {self.worth:.4g}"
+        worth = "" if self.worth is None else f", a reward call gains {self.worth:.4g} over its cost"
         asks = "needs its reward" if self.needs_reward else "needs no reward"
         value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{worth}"
         return f"Decision({self.id}, action {truncate(repr(self.action))}, {asks} ({self.reason}), {value})"
@@ -337,10 +341,10 @@ def decide_many(
     else:
         for start in range(0, n, PART):
             work(start)
-    intervals = means, means - spreads, means + spreads
     called, reasons = codes == choice.EXPLORE, np.array(REASONS)[codes]
+    limits = interval(means, spreads, learner.half_widths)
     worth = worths if learner.uses_voi else None
-    return Decisions(learner.action_names, actions, called, reasons, *intervals, worth)
+    return Decisions(learner.action_names, actions, called, reasons, means, *limits, worth)
 
 
 def _checked(learner: "Learner", contexts: Any) -> np.ndarray:

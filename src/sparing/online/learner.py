@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import DecisionError, LogError
+from sparing.interval import interval
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import normalize_label
 from sparing.log.limits import LARGEST
@@ -251,7 +252,7 @@ class Learner(Core):
             choice = self._choose(context, allowed, context_id, key, share)
             action, reason, mean, spread, chances, worth = choice
             called = reason in CALLS
-            name, low, high = self.action_names[action], mean - spread, mean + spread
+            name, (low, high) = self.action_names[action], interval(mean, spread, self.half_widths)
             decision: Decision = new(
                 Decision, (number, name, called, reason, mean, low, high, chances, worth)
             )

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import bdtr, bdtrc, stdtrit
+from scipy.special import bdtr, bdtrc
 
+from sparing.interval import deviations, interval
 from sparing.service import events
 from sparing.service.events import ChangeEvent
 from sparing.service.messages import Headline, Hour, Measured, Options, Reasons, SampleRatio, SoFar
@@ -29,7 +30,6 @@ STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)  # hours per bin; beyond them whole we
 HOUR = events.HOUR // events.SECOND
 
 Group = tuple[str, str, bool]  # reason, variant, whether there was a reward call
-LEVEL = 0.95
 MIN_REWARDS = 2  # a variance needs two
 ROUNDING = 8 * np.finfo(float).eps
 
@@ -136,8 +136,8 @@ class MeanEstimate(NamedTuple):
     rewards: np.ndarray
 
     def measured(self) -> list[Measured | None]:
-        half = stdtrit(self.free, (1 + LEVEL) / 2) * np.sqrt(self.variance)
-        rows = np.stack([self.value, self.value - half, self.value + half, self.rewards], axis=-1).tolist()
+        limits = interval(self.value, np.sqrt(self.variance), deviations(freedom=self.free))
+        rows = np.stack([self.value, *limits, self.rewards], axis=-1).tolist()
         return [None if math.isnan(low) else Measured(m, low, high, int(n)) for m, low, high, n in rows]
 
 
@@ -272,7 +272,7 @@ def _missing_policy(sums: np.ndarray, options: Options) -> str | None:
     if skipped[DECISIONS] and not checks[DECISIONS]:
         if options.check:
             return "None of the skipped decisions has been checked yet: wait, or raise the option check"
-        return "The reward of skipped decisions is not measured: set the option check, such as 0.05, to request the reward of a random share of them"
+        return "The reward of skipped decisions is not measured: set the option check, such as 0.05, to request the reward of a random share of them (1 more paid reward per 20 skipped decisions)"
     if called[DECISIONS] and (poor := _too_few(called, "the reward calls of the policy")):
         return f"{poor}: wait for more"
     if (skipped + checks)[DECISIONS] and (poor := _too_few(checks, "the checks")):
@@ -282,7 +282,7 @@ def _missing_policy(sums: np.ndarray, options: Options) -> str | None:
 
 def _missing_holdout(numbers: np.ndarray, options: Options) -> str | None:
     if not numbers[DECISIONS] and not options.holdout:
-        return "There is no holdout to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy"
+        return "There is no holdout to compare with: set the option holdout, such as 0.05, to serve a share of decisions without the policy (1 decision in 20, each with a paid reward)"
     if poor := _too_few(numbers, "the holdout"):
         return f"{poor}: wait for more, or raise the option holdout"
     return None

@@ -13,6 +13,7 @@ import numpy as np
 
 import sparing
 from sparing.errors import DecisionError
+from sparing.interval import interval
 from sparing.online.rules import EconomicalRule
 from sparing.service import comparison, events
 from sparing.service.comparison import HourlyTotals, TimeBins
@@ -212,6 +213,7 @@ async def overview(
         hours=steps.by_reason(totals),
         so_far=so_far,
         actions=_actions(model, about_log),
+        level=model.learner.level,
         look=[],
         gaps=gaps,
         recent=[msgspec.convert(recorded(experiment, one), Recent, from_attributes=True) for one in recent],
@@ -329,7 +331,7 @@ def _actions(model: ExperimentState, about_log: dict[str, Any]) -> list[Action]:
         played / max(1, played.sum()),
         np.where(logged == 0, 2, partly),
         ~model.active,
-        *(mean, mean - half, mean + half),
+        *(mean, *interval(mean, half, learner.half_widths)),
     )
     rows = zip(order.tolist(), *(column[order].tolist() for column in columns), strict=True)
     return [

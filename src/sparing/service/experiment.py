@@ -118,8 +118,8 @@ class ExperimentState:
         if event.needs_reward and (plan is None or not plan.needs_reward):
             self.learner.check_learnable(event.action, x)
         if plan is None:
-            mean, spread = self.learner.value(event.action, x)
-            event.value, event.low, event.high, event.worth = mean, mean - spread, mean + spread, None
+            event.value, event.low, event.high = self.learner.value(event.action, x)
+            event.worth = None
         else:
             event.value, event.low, event.high, event.worth = plan.value, plan.low, plan.high, plan.worth
         event.model_seq = self.seq
@@ -156,9 +156,7 @@ class ExperimentState:
         )
         if spent and plan.needs_reward:
             best = self.learner.best(x, allowed)
-            mean, spread = self.learner.value(best, x)
-            low, high = mean - spread, mean + spread
-            plan = Decision(-1, best, False, events.BUDGET, mean, low, high, Chances(1.0, 0.0))
+            plan = Decision(-1, best, False, events.BUDGET, *self.learner.value(best, x), Chances(1.0, 0.0))
         held_out = self._variant_probabilities(options.holdout_policy, allowed) if apart else mask
         event.arm, event.action, served = "policy", plan.action, True
         event.reason, event.needs_reward = plan.reason, plan.needs_reward

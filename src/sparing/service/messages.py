@@ -28,7 +28,11 @@ class DecideRequest(Struct, forbid_unknown_fields=True):
 
 
 class DecideAnswer(Struct):
-    """The action to play, whether its reward is needed, why, and with which probabilities."""
+    """The action to play, whether its reward is needed, why, and with which probabilities.
+
+    From `low` to `high` is the 95 % interval of its mean reward, `value`; for learners with confidence sets, an interval that
+    holds with probability 1 − δ.
+    """
 
     decision_id: str
     action: Label
@@ -239,7 +243,7 @@ class About(Struct):
 
 
 class Record(Struct):
-    """A stored decision and its outcome."""
+    """A stored decision and its outcome; the interval of a decision made before release 0.3 is one deviation to each side."""
 
     decision_id: str
     seq: int
@@ -357,7 +361,7 @@ class SoFar(Struct, frozen=True):
 
 
 class Action(Struct, frozen=True):
-    """One action: rows in the log, live rewards, decisions, and its estimate in the log's mean context."""
+    """One action: rows in the log, live rewards, decisions, and its estimate in the log's mean context, with an interval of `level`."""
 
     label: Label
     logged: int
@@ -460,6 +464,7 @@ class Overview(Struct, frozen=True):
     hours: list[Hour]
     so_far: list[SoFar]
     actions: list[Action]
+    level: float | None  # probability of their intervals; None: radius_scale is below 1, so none is proved
     look: list[Look]
     gaps: Gaps | None
     recent: list[Recent]

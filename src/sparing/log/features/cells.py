@@ -81,6 +81,23 @@ def is_time(text: str) -> bool:
     return "-" in text or ":" in text or "." in text or "/" in text or " " in text.strip()
 
 
+COMPACT = re.compile(r"(?:19|20)\d{6}", re.ASCII)
+CODE = re.compile(r"0\d+", re.ASCII)
+
+
+def is_compact_date(text: str) -> bool:
+    """Whether a text is a date such as 20260131, from 1900 to 2099."""
+    try:
+        return COMPACT.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
+    except ValueError:
+        return False
+
+
+def is_code(text: str) -> bool:
+    """Whether a text has digits only and begins with 0, such as a ZIP code: as a number it would lose that 0."""
+    return CODE.fullmatch(text.strip()) is not None
+
+
 def is_date(text: str, first: str) -> bool:
     """Whether a text is an ambiguous date that is valid in this order."""
     try:
@@ -231,7 +248,7 @@ def as_bool(value: Any) -> float:
 
 
 def as_seconds(value: Any, first: str | None = None) -> float:
-    """Seconds since 1970 in UTC of a date, a moment (without a zone: UTC), a text of one, or seconds themselves.
+    """Seconds since 1970 in UTC of a date (also 20260131), a moment (without a zone: UTC), a text of one, or seconds themselves.
 
     `first` says whether the day or the month is first in a text that does not tell.
     """
@@ -254,6 +271,8 @@ def as_seconds(value: Any, first: str | None = None) -> float:
 def _since_1970(value: Any) -> float:
     """Seconds as a number, of a year that has four digits: milliseconds are beyond, and refused with a ValueError."""
     seconds = as_number(value)
+    if seconds.is_integer() and is_compact_date(f"{seconds:.0f}"):
+        return as_seconds(f"{seconds:.0f}")
     if not YEARS[0] <= seconds < YEARS[1]:
         raise ValueError(value)
     return seconds

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sparing.errors import LogError, UnitWarning
+from sparing.errors import LogError, SpellingWarning, UnitWarning
 from sparing.log.features import cells
-from sparing.log.labels import near_duplicates, shorten, truncate
+from sparing.log.labels import fold_case, near_duplicates, shorten, truncate
 from sparing.log.limits import LARGEST
 
 if TYPE_CHECKING:
@@ -261,6 +261,23 @@ class CategoryColumn(Column):
         found = self._place(value)
         if found >= 0:
             out[place + found] = 1.0
+        self._compare_spelling(value)
+
+    def _compare_spelling(self, value: Any) -> None:
+        """Warn of a live value that differs from one of the log only in case or spaces."""
+        word = cells.as_word(value)
+        near = None if word in self._places else self._folded.get(fold_case(word))
+        if near is not None:
+            warnings.warn(
+                f"{truncate(self.column)} is {shorten(word)}, which the log does not have; it has {shorten(near)}. They count as "
+                "different values: write it as in the log",
+                SpellingWarning,
+                stacklevel=6,
+            )
+
+    @cached_property
+    def _folded(self) -> dict[str, str]:
+        return {fold_case(value): value for value in reversed(self.values)}
 
     def _words(self, part: int, low: float, high: float) -> str:
         value = self.values[part] if part < len(self.values) else "one of the rare values"
@@ -277,7 +294,9 @@ class CategoryColumn(Column):
     def described(self) -> str:
         similar = list(map(shorten, near_duplicates(self.values)[:2]))
         alike = f", {' and '.join(similar)} differ only in case or spaces" if similar else ""
-        return super().described() + alike
+        digits = max(map(len, self.values), default=0) > 3 and all(map(str.isdigit, self.values))
+        codes = ", digits kept as text" if digits else ""
+        return super().described() + codes + alike
 
 
 @dataclass(frozen=True)

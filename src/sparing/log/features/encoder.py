@@ -58,6 +58,8 @@ class Encoder:
         The kernel features.
     left_out : tuple of (str, str)
         Columns of the log that are not used, each with the reason.
+    roles : tuple of str
+        Columns of the log with another role, such as action and reward; a row may contain them, and they are ignored.
 
     Examples
     --------
@@ -71,17 +73,21 @@ class Encoder:
     constant: bool = True
     kernel: NystroemMap | None = None
     left_out: tuple[tuple[str, str], ...] = ()
+    roles: tuple[str, ...] = ()
 
     @classmethod
-    def raw(cls, names: Sequence[str]) -> "Encoder":
+    def raw(cls, names: Sequence[str], roles: Sequence[str] = ()) -> "Encoder":
         """Return the encoder that takes numbers as they are, without a constant.
 
         Parameters
         ----------
         names : sequence of str
             Names of the features, (d,).
+        roles : sequence of str
+            Columns with another role.
         """
-        return cls(tuple(RawColumn(name, gap=False) for name in names), constant=False)
+        columns = tuple(RawColumn(name, gap=False) for name in names)
+        return cls(columns, constant=False, roles=tuple(roles))
 
     @property
     def is_raw(self) -> bool:
@@ -134,8 +140,9 @@ class Encoder:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify the encoder."""
-        return hashlib.sha256(json.dumps(self.header(), sort_keys=True).encode()).hexdigest()[:16]
+        """Sixteen hexadecimal digits that identify the encoding; `roles` do not change it."""
+        encoding = {name: part for name, part in self.header().items() if name != "roles"}
+        return hashlib.sha256(json.dumps(encoding, sort_keys=True).encode()).hexdigest()[:16]
 
     # One row: what a live decision needs.
 
@@ -238,13 +245,16 @@ class Encoder:
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        """The columns that a row may have: those that are used, and those that the log left out."""
-        return frozenset((*self.by_column, *dict(self.left_out)))
+        """The columns that a row may have: those that are used, and those that are ignored."""
+        return frozenset(self.by_column) | self._ignored
+
+    @cached_property
+    def _ignored(self) -> frozenset[str]:
+        """Columns that the log left out or that have another role."""
+        return frozenset((*dict(self.left_out), *self.roles)) - frozenset(self.by_column)
 
     def _mismatch(self, row: Mapping[str, Any]) -> DecisionError:
-        return DecisionError(
-            self._difference([column for column in row if column not in dict(self.left_out)])
-        )
+        return DecisionError(self._difference([column for column in row if column not in self._ignored]))
 
     def _difference(self, names: Sequence[Hashable], index: Sequence[Hashable] = ()) -> str:
         """Describe which columns are missing among some names, and which names are unknown.
@@ -367,7 +377,7 @@ class Encoder:
         from sparing.log.tables import open_table
 
         source = open_table(frame.reset_index(drop=True) if hasattr(frame, "reset_index") else frame)
-        names = [name for name in source.schema.names if name not in dict(self.left_out)]
+        names = [name for name in source.schema.names if name not in self._ignored]
         twice = first_repeated(names)
         if twice is not None:
             raise DecisionError(f"two columns {shorten(twice)}; rename one of them")
@@ -467,20 +477,22 @@ class Encoder:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Encoder, (self.columns, self.constant, self.kernel, self.left_out)
+        return Encoder, (self.columns, self.constant, self.kernel, self.left_out, self.roles)
 
     # On disk.
 
     def header(self) -> dict[str, Any]:
         """Return the encoder as JSON."""
+        roles = {"roles": list(self.roles)} if self.roles else {}
         if self.is_raw:
-            return {"version": VERSION, "raw": list(self.names)}
+            return {"version": VERSION, "raw": list(self.names), **roles}
         return {
             "version": VERSION,
             "constant": self.constant,
             "columns": [column.header() for column in self.columns],
             "kernel": None if self.kernel is None else self.kernel.header(),
             "left_out": [list(pair) for pair in self.left_out],
+            **roles,
         }
 
     @classmethod
@@ -497,8 +509,9 @@ class Encoder:
                 raise FileError(
                     f"the features are of version {saved['version']}; this version of sparing reads {VERSION}"
                 )
+            roles = tuple(map(str, saved.get("roles", ())))
             if "raw" in saved:
-                return cls.raw(feature_names(saved["raw"], len(saved["raw"])))
+                return cls.raw(feature_names(saved["raw"], len(saved["raw"])), roles)
             columns = tuple(_column(dict(each)) for each in saved["columns"])
             _must_differ([column.column for column in columns])
             left_out = tuple((str(name), str(why)) for name, why in saved["left_out"])
@@ -509,7 +522,7 @@ class Encoder:
             raise FileError(
                 f"damaged features: {type(error).__name__} {str(error)[:80]}; write them again"
             ) from None
-        return cls(columns, linear.constant, kernel, left_out)
+        return cls(columns, linear.constant, kernel, left_out, roles)
 
 
 def _must_differ(names: Sequence[str]) -> None:

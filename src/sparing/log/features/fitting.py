@@ -50,7 +50,7 @@ CATEGORY = "declare the column a category (sparing.features, or a file of --feat
 def check_text_column(column: str, words: Sequence[str], kind: str, orders: Sequence[str]) -> None:
     """Refuse distinct words that do not fit the column's `kind`; `orders` are the kinds of time that they could be."""
     name = truncate(column)
-    if kind == "category":
+    if kind == "category" and not any(map(cells.is_code, words)):
         _check_missing_words(name, words, "numbers", cells.is_number)
         _check_signs(name, words)
     if kind not in ("bool", "number", "time") and len(orders) != 1:
@@ -370,6 +370,12 @@ ID_SHARE = 0.8
 DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b.*")
 """Text that looks like a date, in any order."""
 
+POSTAL = re.compile(r"(?i)(?<![a-z])(?:zip|postal|postcode|plz)(?:[ _-]?code)?(?![a-z])")
+"""Names of columns of postal codes, whose digits are no number."""
+
+FIRST_DATE, LAST_DATE = 19000101, 20991231
+"""Whole numbers from here to there may be dates such as 20260131."""
+
 TRUTHS = {*cells.TRUTH_WORDS, "0", "1"}
 """Words that may all be truth values; a column of 0 and 1 alone is one of numbers."""
 
@@ -400,7 +406,7 @@ class ColumnProfile:
 
     def add(self, column: "pa.Array", *, first_row: int) -> None:
         self.rows += len(column)
-        kind = self.spec.kind if self.spec.kind != "auto" else _by_type(column.type)
+        kind = self.spec.kind if self.spec.kind != "auto" else self._by_cells(column)
         if kind is None:
             self.odd = str(column.type)
         elif kind == "vector":
@@ -411,6 +417,16 @@ class ColumnProfile:
             if kind != "text":
                 self.tests = {"bool": kind == "bool"}
             self._add_words(column, is_category=kind != "text")
+
+    def _by_cells(self, column: "pa.Array") -> str | None:
+        """The kind by the type of the cells; digits of ZIP codes and dates such as 20260131 are not numbers."""
+        kind = _by_type(column.type)
+        if kind in ("number", "text") and POSTAL.search(self.column):
+            return "category"
+        if kind != "number":
+            return kind
+        values = column.drop_null().to_numpy(zero_copy_only=False).astype(np.float64)
+        return "text" if len(values) and FIRST_DATE <= values.min() <= values.max() <= LAST_DATE else kind
 
     def _add_numbers(self, column: "pa.Array", kind: str, first_row: int) -> None:
         self.tests = {kind: True}
@@ -460,7 +476,7 @@ class ColumnProfile:
         """Rule out the kinds that a value does not fit."""
         tests = self.tests
         tests["bool"] = tests["bool"] and word.strip().lower() in TRUTHS
-        tests["number"] = tests["number"] and cells.is_number(word)
+        tests["number"] = tests["number"] and cells.is_number(word) and not cells.is_code(word)
         if not any(map(tests.__getitem__, TIMES)) or cells.is_time(word):
             return
         for kind, time in TIMES.items():
@@ -557,6 +573,10 @@ class ColumnProfile:
         if kind == "raw":
             return RawColumn(self.column, gap=False)
         numbers, n_words = self.moments.get(kind, Moments()), len(self.counts)
+        if kind == "time" and not numbers.count:
+            words = sorted(self.counts)
+            seconds = [cells.as_seconds(word) for word in words]
+            numbers = Moments.of(np.repeat(seconds, [self.counts[word] for word in words]))
         same = numbers.low == numbers.high if numbers.count else n_words == 1 and not self.uncounted
         if same and not gap:
             return "left out, the same in every row"
@@ -583,7 +603,11 @@ class ColumnProfile:
             return self.spec.kind
         if self.vectors is not None:
             return "vector"
-        return next((kind for kind, passed in self.tests.items() if passed), "category")
+        found = next((kind for kind, passed in self.tests.items() if passed), "category")
+        every = not self.uncounted and 0 < self.counts.total() == self.rows - self.gaps
+        return (
+            "time" if found == "number" and every and all(map(cells.is_compact_date, self.counts)) else found
+        )
 
     def _category(self, kind: str, gap: bool) -> Column:
         """Return the common values as a category; hash the column if its values are mostly rare."""

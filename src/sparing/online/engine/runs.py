@@ -59,6 +59,7 @@ def decide_rows(
         if waiting and is_call(reason):
             action, reason, mean, spread = choose(pending, contexts[i], active, bounds)
             worths[i] = pending.worth
+            mean, spread = choice.value(t, contexts[i], action)
             reason = reason if is_call(reason) else PENDING
         reason = EXPLORE if is_call(reason) else reason
         actions[i], reasons[i], means[i], spreads[i] = action, reason, mean, spread

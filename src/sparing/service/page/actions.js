@@ -13,6 +13,7 @@ let actions = [];
 let everything = false;
 let axis = scale(0, 1, 0, 1);
 let places = 2;
+let level = "95 % interval";
 
 const drawable = (action) => [action.value, action.low, action.high].every(Number.isFinite);
 const nth = (sorted, share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
@@ -29,6 +30,8 @@ export function renderActions(overview) {
   actions = overview.actions
     .map((action, index) => ({ ...action, index, text: label(action.label) }))
     .sort((a, b) => b.share - a.share || b.decisions - a.decisions || b.value - a.value || a.index - b.index);
+  level = overview.level === null ? "interval (no level is proved)" : `${percent(overview.level)} interval`;
+  write(byId("level"), level);
   layOut();
   byId("main").classList.toggle("many", actions.length > FEW);
   byId("actions-tools").hidden = actions.length <= FEW;
@@ -85,7 +88,7 @@ function refresh() {
 }
 
 function note(wanted, chosen) {
-  const scaleNote = "Estimates are for the log's mean context, in units of the reward, with 95 % intervals on one scale.";
+  const scaleNote = `Estimates are for the log's mean context, in units of the reward. Each has its ${level}; all are on one scale.`;
   if (actions.length === 0) return "There are no actions yet.";
   if (wanted) return `${plural(chosen.length, "action")} of ${number(actions.length)} match. ${scaleNote}`;
   if (chosen.length === actions.length) return scaleNote;

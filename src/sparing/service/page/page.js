@@ -120,15 +120,17 @@ function render(overview) {
   write(byId("version"), `sparing ${overview.health.version}`);
 }
 
-function renderHeader({ name, mode, learner, log_rows: rows, health }) {
+function renderHeader({ name, mode, learner, log_rows: rows, health, look }) {
   document.title = `${name} · sparing`;
   write(byId("name"), name);
   showSwitcher(name);
   const [word, level] = MODES[mode] ?? [mode, "warning"];
-  const well = health.status === "healthy";
+  const alarms = look.filter((one) => one.level === "alarm").length;
+  const well = health.status === "healthy" && alarms === 0;
+  const status = health.status === "healthy" && alarms > 0 ? plural(alarms, "alarm") : health.status;
   fill(
     byId("badges"),
-    el("span", { class: `badge ${well ? "good" : "alarm"}` }, `${well ? "✓" : "✕"} ${health.status}`),
+    el("span", { class: `badge ${well ? "good" : "alarm"}` }, `${well ? "✓" : "✕"} ${status}`),
     el("span", { class: `badge ${level}`, title: `mode ${mode}` }, `mode: ${word}`),
   );
   for (const button of document.querySelectorAll("[data-mode]")) button.hidden = button.dataset.mode === mode;

@@ -100,9 +100,9 @@ const row = (name, ...value) => [el("dt", null, name), el("dd", null, ...value)]
 function renderSpend(spend) {
   const priced = spend.price !== null && spend.spent !== null;
   const cost = (calls) => money(calls * spend.price, spend.unit);
-  write(byId("spend-title"), priced ? `Cost of reward calls, at ${money(spend.price, spend.unit)} per call` : "Reward calls made");
+  write(byId("spend-title"), priced ? `Cost of reward calls, at ${money(spend.price, spend.unit)} each` : "Reward calls made");
   write(byId("spent"), priced ? money(spend.spent, spend.unit) : number(spend.calls));
-  fill(byId("spent-text"), priced ? [bold(money(spend.not_spent, spend.unit)), ` saved; ${plural(spend.calls, "call")} made`] : "No price per call is set.");
+  fill(byId("spent-text"), priced ? [bold(money(spend.not_spent, spend.unit)), ` saved; ${plural(spend.calls, "reward call")} made`] : "No price per reward call is set.");
   const limited = spend.budget_calls !== null;
   const used = limited ? (spend.budget_calls > 0 ? spend.period_calls / spend.budget_calls : 1) : 0;
   fill(byId("budget"), limited && meter(spend, used));

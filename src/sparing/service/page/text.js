@@ -160,8 +160,8 @@ const WORDS = {
   certified: "certified",
   confident: "confident",
   "not-worth-it": "not worth the cost",
-  spent: "call budget used up",
-  pending: "calls are pending",
+  spent: "budget of reward calls used up",
+  pending: "reward calls are pending",
   budget: "budget used up",
   fallback: "fallback served",
 };
