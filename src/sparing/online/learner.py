@@ -267,6 +267,8 @@ class Learner(Core):
                 self.open[number] = decision
             if self.uses_voi:
                 self._sync_budget()
+                if number == self.next_entry:
+                    self.enter_context(context)
             return decision
 
     def _impute_deferred(self) -> None:
