@@ -1,5 +1,7 @@
 """Live contexts stand for future ones too: which enter, when they count, and what `economical` makes of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from reference.future import Future
 from reference.worth import expected
 from sparing.online.engine.state import NEVER
 from sparing.simulation import LinearWorld, draw_log
+from sparing.simulation.simulate import play
 
 WORLD = LinearWorld(n_actions=6, n_features=3, noise=0.5, seed=0)
 LOG = draw_log(WORLD, rows=300, support="never-logged", unsupported=0.2, seed=1)
@@ -44,7 +47,7 @@ def test_the_sample_is_that_of_plain_python(rows, tmp_path):
     """Decided one by one and in compiled runs, copied, saved and loaded, with a refreshed prior, with contexts too long to enter."""
     learner = made(LOG.take(range(rows)), prior_scale=1.0, noise=0.5)
     future = future_of(learner)
-    contexts = np.random.default_rng(1).random((400, 3))
+    contexts = np.random.default_rng(1).random((400, 3)) + [0.0, 0.0, 1.0]
     contexts[::50] *= 100
     lived(learner, contexts[:150], future)
     same(learner, future)
@@ -64,9 +67,11 @@ def test_the_sample_is_that_of_plain_python(rows, tmp_path):
 
 
 def test_compiled_runs_and_single_decisions_agree_and_follow_the_definition():
+    """In contexts that the log did not have: the sample in use changes on the way."""
     live = WORLD.live_stream(400, np.random.default_rng([7, 3]), None)
+    live = replace(live, contexts=1.8 * live.contexts, means=1.8 * live.means)
     run, single = made(), made()
-    trace = sparing.simulate(run, WORLD, rounds=400, seed=7)
+    trace = play(run, live)
     renewed = 0
     for t, x in enumerate(live.contexts):
         before = single.sets.arrays.resampled
@@ -80,6 +85,53 @@ def test_compiled_runs_and_single_decisions_agree_and_follow_the_definition():
         renewed += single.sets.arrays.resampled > before
     assert renewed > 3
     assert run.digest() == single.digest()
+
+
+def used(logged, live, *, key=5):
+    """The places of a learner's sample, (m,), that are live after these contexts (n, d)."""
+    future = Future(logged, key)
+    for x in live:
+        future.meet(x)
+    return (future.used != future.logged).any(axis=1)
+
+
+def test_live_contexts_like_the_logged_ones_change_nothing():
+    """Normal numbers, or a constant and one of four countries: in at most 1 of 50 worlds is anything replaced."""
+    changed = 0
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        if seed % 2:
+            rows = rng.standard_normal((700, 5))
+        else:
+            rows = np.column_stack([np.ones(700), np.eye(4)[rng.choice(4, 700, p=[0.4, 0.3, 0.2, 0.1])]])
+        changed += used(rows[:128], rows[128:], key=seed).any()
+    assert changed <= 1
+
+
+def test_another_mixture_of_known_contexts_is_met():
+    """A country of a tenth of the log that becomes nine tenths of the visits is most of the sample."""
+    rng = np.random.default_rng(1)
+    rows, live = (
+        np.column_stack([np.ones(n), np.eye(3)[rng.choice(3, n, p=p)]])
+        for n, p in ((128, [0.5, 0.4, 0.1]), (800, [0.05, 0.05, 0.9]))
+    )
+    future = Future(rows, 3)
+    for x in live:
+        future.meet(x)
+    assert future.used[:, 3].mean() > 0.6
+
+
+def test_few_contexts_unlike_the_log_are_met_and_others_keep_their_places():
+    """One visit in thirty is from a country that the log never had."""
+    rng = np.random.default_rng(2)
+    rows = np.column_stack([np.ones(128), np.eye(4)[rng.choice(3, 128)]])
+    live = np.column_stack([np.ones(2000), np.eye(4)[rng.choice(4, 2000, p=[0.32, 0.32, 0.32, 0.04])]])
+    future = Future(rows, 4)
+    for x in live:
+        future.meet(x)
+    replaced = (future.used != future.logged).any(axis=1)
+    assert 1 <= replaced.sum() <= 12
+    assert future.used[replaced, 4].all()
 
 
 def test_answers_that_change_nothing_leave_the_sample():
@@ -112,7 +164,7 @@ def test_live_contexts_have_their_share_and_every_round_the_same_chance():
 def test_renewals_become_rare():
     """A quarter of the places changes in about a quarter more rounds."""
     learner, times = made(horizon=100_000, call_cost=10.0), []
-    for t, x in enumerate(np.random.default_rng(4).random((6000, 3))):
+    for t, x in enumerate(2 * np.random.default_rng(4).random((6000, 3))):
         before = learner.sets.arrays.resampled
         learner.decide(x)
         if learner.sets.arrays.resampled > before:
@@ -126,19 +178,19 @@ def test_renewals_become_rare():
 def test_contexts_are_withdrawn():
     """A withdrawn context leaves the sample in use too, also one whose place another has taken since."""
     learner = made()
-    secret = np.array([0.12345, 0.54321, 0.11111])
+    secret = np.array([2.12345, 0.54321, 0.11111])
     entered = 0
     for number in range(300):
         if learner.rounds == learner.next_entry:
             entered += 1
-            learner.enter_context(secret if entered % 2 else np.full(3, 0.5), entered)
+            learner.enter_context(secret if entered % 2 else np.full(3, 1.5), entered)
         learner.set_counters(rounds=learner.rounds + 1, calls=0)
     a = learner.sets.arrays
     assert (a.context_sample == secret).all(axis=1).any()
     learner.forget_contexts(range(1, 400, 2))
     for name in ("context_sample", "next_sample"):
         assert not (getattr(a, name) == secret).all(axis=1).any()
-        assert (getattr(a, name) == 0.5).all(axis=1).any()
+        assert (getattr(a, name) == 1.5).all(axis=1).any()
     back = a.sample_ids < 0
     assert np.array_equal(a.next_sample[back], a.logged_sample[back])
 

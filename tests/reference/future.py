@@ -1,6 +1,7 @@
 """Contexts that stand for future ones, in plain Python: a reservoir in which the log counts as 200 rounds."""
 
 import numpy as np
+from scipy.stats import chi2
 
 MASK = 2**64 - 1
 
@@ -19,17 +20,32 @@ def uniform(key, number, place):
 
 
 class Future:
-    """Logged contexts (m, d), and live ones that replace them; `used` changes once a quarter of the places has."""
+    """Logged contexts (m, d), and live ones that take their places; `used` changes once a quarter of the places may have."""
 
     def __init__(self, logged, key):
         self.logged, self.key, self.rounds, self.new = logged, key, 0, 0
-        self.next, self.used = logged.copy(), logged.copy()
+        self.next, self.used, self.live = logged.copy(), logged.copy(), np.zeros(len(logged), dtype=bool)
 
     def meet(self, x):
         place = int(uniform(self.key, self.rounds, 4) * (200 + self.rounds))
         self.rounds += 1
         if place < len(self.next) and np.linalg.norm(x) <= 10 * np.linalg.norm(self.logged, axis=1).max():
-            self.next[place] = x
+            self.next[place], self.live[place] = x, True
             self.new += 1
         if 4 * self.new >= len(self.next):
-            self.used, self.new = self.next.copy(), 0
+            self.used, self.new = np.where(self.counts()[:, None], self.next, self.logged), 0
+
+    def counts(self):
+        """Which places hold a live context that the logged ones do not stand for, (m,)."""
+        m, d = self.logged.shape
+        gram = self.logged.T @ self.logged / m
+        own = np.diag(gram)
+        gram += 1e-4 * np.diag(np.where(own > 0, own, own.mean()))
+        metric = np.linalg.inv(gram)
+        reach = np.einsum("jd,de,je->j", self.logged, metric, self.logged).max()
+        unlike = np.einsum("jd,de,je->j", self.next, metric, self.next) > 2 * reach
+        like = self.live & ~unlike
+        n = like.sum()
+        shift = self.next[like].mean(axis=0) - self.logged.mean(axis=0) if n else np.zeros(d)
+        shifted = shift @ metric @ shift * n * m / (n + m) > chi2.ppf(0.9999, d)
+        return self.live & (shifted | unlike)

@@ -267,7 +267,7 @@ class ConfidenceSets:
     def forget_contexts(self, identities: Collection[int]) -> None:
         """Put the logged contexts back in the places of these live ones, and stop using any that were replaced."""
         a = self.arrays
-        gone = np.isin(a.sample_ids, list(identities))
+        gone = (a.sample_ids > 0) & np.isin(a.sample_ids, list(identities))
         a.next_sample[gone], a.sample_ids[gone] = a.logged_sample[gone], -1
         runs.RENEW_SAMPLE.call(self.scratch.observed)
 

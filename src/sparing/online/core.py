@@ -181,10 +181,10 @@ class Core:
             runs.FIND_NEXT_ENTRY.call(self.sets.scratch.observed, self.key, self.rounds)
         self.next_entry: int = self.sets.arrays.next_entry
 
-    def enter_context(self, x: np.ndarray, identity: int = -1) -> None:
+    def enter_context(self, x: np.ndarray, identity: int = 0) -> None:
         """Let the context (d,) of this round, which must be `next_entry`, stand for future ones.
 
-        `forget_contexts` withdraws it by its identity.
+        `forget_contexts` withdraws it by its identity, if that is not 0.
         """
         runs.ENTER_CONTEXT.call(self.sets.scratch.observed, x, self.key, self.next_entry, identity)
         self.next_entry = self.sets.arrays.next_entry
@@ -192,7 +192,7 @@ class Core:
     def sampled(self) -> list[int]:
         """Return the identities of the live contexts that stand for future ones."""
         found = self.sets.arrays.sample_ids
-        return [int(identity) for identity in found if identity >= 0]
+        return [int(identity) for identity in found if identity > 0]
 
     def forget_contexts(self, identities: Collection[int]) -> None:
         """Withdraw live contexts from the sample, which then has logged ones in their places."""

@@ -1,9 +1,12 @@
-"""The contexts that stand for future ones: logged at first, renewed by live ones (reservoir sampling)."""
+"""The contexts that stand for future ones: logged ones, and live ones (reservoir sampling) where the log has no others like them."""
+
+import math
 
 import numpy as np
 
 from sparing.native.compile import compiled
 from sparing.native.vectors import dot
+from sparing.online.engine.packed import invert, times
 from sparing.online.engine.random_stream import CONTEXT, stream_key, uniform
 from sparing.online.engine.state import NEVER, SetsStruct
 
@@ -11,7 +14,16 @@ LOG_ROUNDS = 200
 """Live rounds that the log counts as: after n of them, a share n/(n + LOG_ROUNDS) of the sample is live."""
 
 RENEWALS = 4
-"""The sample in use is renewed once one in this many of its contexts has changed: O(log n) times in n rounds."""
+"""The sample in use is renewed once one in this many of its contexts may have changed: O(log n) times in n rounds."""
+
+UNLIKE = 2.0
+"""A live context whose leverage is more than this many times the largest logged one is unlike the log's."""
+
+SHIFT_QUANTILE = 3.72
+"""Normal quantile (99.99 %) beyond which a difference of means is not chance."""
+
+THIN = 1e-4
+"""Added to the diagonal of G as a share of it, so that directions that the log does not have are long, not infinite."""
 
 LONGEST = 10.0
 """A live context longer than this many times the longest logged one does not enter: it would outweigh all others."""
@@ -54,10 +66,74 @@ def enter_context(t: SetsStruct, x: np.ndarray, key: int, number: int, identity:
 
 @compiled
 def renew_sample(t: SetsStruct) -> None:
-    """Use the contexts that entered; every lookahead cache starts anew."""
-    for j in range(len(t.next_sample)):
-        for i in range(t.next_sample.shape[1]):
-            t.context_sample[j, i] = t.next_sample[j, i]
+    """Use the live contexts that are unlike the logged ones, and all others too if their mean differs by more than chance.
+
+    Logged contexts stand for live ones that are like them: new contexts in their places would add noise alone. Lookahead caches
+    start anew if anything changes.
+    """
     t.entered = 0
-    t.changes += 1
-    t.resampled = t.changes
+    if not logged_metric(t):
+        return
+    metric, z, reach, changed = t.trial[1], t.vectors[0], 0.0, False
+    for j in range(len(t.logged_sample)):
+        reach = max(reach, UNLIKE * leverage(metric, t.logged_sample[j], z))
+    everything = has_shifted(t, metric, reach)
+    for j in range(len(t.next_sample)):
+        live = t.sample_ids[j] >= 0
+        live = live and (everything or leverage(metric, t.next_sample[j], z) > reach)
+        x = t.next_sample[j] if live else t.logged_sample[j]
+        for i in range(len(x)):
+            changed = changed or t.context_sample[j, i] != x[i]
+            t.context_sample[j, i] = x[i]
+    if changed:
+        t.changes += 1
+        t.resampled = t.changes
+
+
+@compiled
+def logged_metric(t: SetsStruct) -> bool:
+    """Write the inverse of the logged contexts' mean of xxᵀ to `trial`; False if there is none."""
+    gram, d, total, k = t.trial[0], t.logged_sample.shape[1], 0.0, 0
+    for i in range(len(gram)):
+        gram[i] = 0.0
+    for x in t.logged_sample:
+        k = 0
+        for i in range(d):
+            total += x[i] * x[i]
+            for j in range(d - i):
+                gram[k + j] += x[i] * x[i + j]
+            k += d - i
+    k = 0
+    for i in range(d):
+        gram[k] += THIN * (gram[k] if gram[k] > 0.0 else total / d)
+        k += d - i
+    for i in range(len(gram)):
+        gram[i] /= len(t.logged_sample)
+    return not math.isnan(invert(gram, t.trial[1], t.square, 1.0))
+
+
+@compiled
+def leverage(metric: np.ndarray, x: np.ndarray, z: np.ndarray) -> float:
+    """How far a context lies from what the log covers: xᵀG⁻¹x, G = mean xxᵀ."""
+    times(metric, x, z)
+    return dot(x, z)
+
+
+@compiled
+def has_shifted(t: SetsStruct, metric: np.ndarray, reach: float) -> bool:
+    """Whether the mean of the live contexts of leverage up to `reach` differs from the logged one by more than chance (χ²)."""
+    d, m, live = t.next_sample.shape[1], len(t.next_sample), 0
+    z, logged, mean = t.vectors[0], t.vectors[1], t.vectors[2]
+    for i in range(d):
+        logged[i] = mean[i] = 0.0
+    for j in range(m):
+        like = t.sample_ids[j] >= 0 and leverage(metric, t.next_sample[j], z) <= reach
+        live += like
+        for i in range(d):
+            logged[i] += t.logged_sample[j, i]
+            mean[i] += t.next_sample[j, i] if like else 0.0
+    for i in range(d):
+        mean[i] = mean[i] / max(live, 1) - logged[i] / m
+    square = leverage(metric, mean, z) * live * m / (live + m)
+    share = 2.0 / (9.0 * d)
+    return square > d * (1.0 - share + SHIFT_QUANTILE * math.sqrt(share)) ** 3

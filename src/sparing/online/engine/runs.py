@@ -117,7 +117,7 @@ def run(
             if bounds is not None:
                 refresh_bounds(t, slot)
         if before + now == t.next_entry:
-            enter_context(t, x, key, before + now, -1)
+            enter_context(t, x, key, before + now, 0)
         t.rounds_left -= t.discount_per_round
         actions[now], reasons[now] = action, reason
     return stop, budget

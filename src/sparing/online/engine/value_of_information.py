@@ -32,10 +32,11 @@ def sync_cache(t: SetsStruct) -> None:
         if fresh or t.changed[slot] > t.known:
             for j in range(len(t.context_sample)):
                 t.future_means[j, slot] = dot(t.theta[slot], t.context_sample[j])
+        looked = fresh and t.quadratic_at[slot] >= 0
         if fresh or rescaled or t.changed[slot] > t.known:
             forget(t, slot)
-        if fresh:
-            t.widths_at[slot] = -1
+        if fresh:  # in new contexts, quadratic bounds pay at once where they paid in the old ones
+            t.widths_at[slot], t.looks[slot] = -1, PATIENCE if looked else 0
     t.shared_ranked = n_shared
     for slot in range(1, t.used):
         seen = in_view(t, slot)
