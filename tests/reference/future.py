@@ -29,7 +29,7 @@ class Future:
     def meet(self, x):
         place = int(uniform(self.key, self.rounds, 4) * (200 + self.rounds))
         self.rounds += 1
-        if place < len(self.next) and np.linalg.norm(x) <= 10 * np.linalg.norm(self.logged, axis=1).max():
+        if place < len(self.next):
             self.next[place], self.live[place] = x, True
             self.new += 1
         if 4 * self.new >= len(self.next):
@@ -48,4 +48,5 @@ class Future:
         n = like.sum()
         shift = self.next[like].mean(axis=0) - self.logged.mean(axis=0) if n else np.zeros(d)
         shifted = shift @ metric @ shift * n * m / (n + m) > chi2.ppf(0.9999, d)
-        return self.live & (shifted | unlike)
+        lengths = np.linalg.norm(self.next, axis=1)
+        return self.live & (shifted | unlike) & (lengths <= 10 * np.linalg.norm(self.logged, axis=1).max())

@@ -186,8 +186,8 @@ class Core:
 
         `forget_contexts` withdraws it by its identity, if that is not 0.
         """
-        runs.ENTER_CONTEXT.call(self.sets.scratch.observed, x, self.key, self.next_entry, identity)
-        self.next_entry = self.sets.arrays.next_entry
+        table = self.sets.scratch.observed
+        self.next_entry = runs.ENTER_CONTEXT.call(table, x, self.key, self.next_entry, identity)
 
     def sampled(self) -> list[int]:
         """Return the identities of the live contexts that stand for future ones."""

@@ -26,7 +26,7 @@ THIN = 1e-4
 """Added to the diagonal of G as a share of it, so that directions that the log does not have are long, not infinite."""
 
 LONGEST = 10.0
-"""A live context longer than this many times the longest logged one does not enter: it would outweigh all others."""
+"""A live context longer than this many times the longest logged one is not used: it would outweigh all others."""
 
 
 @compiled
@@ -48,20 +48,17 @@ def find_next_entry(t: SetsStruct, key: int, number: int) -> None:
 
 
 @compiled
-def enter_context(t: SetsStruct, x: np.ndarray, key: int, number: int, identity: int) -> None:
-    """Let the context of round `number`, which must be `next_entry`, stand for future ones."""
-    longest = 0.0
-    for j in range(len(t.logged_sample)):
-        longest = max(longest, dot(t.logged_sample[j], t.logged_sample[j]))
-    if dot(x, x) <= LONGEST * LONGEST * longest:
-        slot = slot_taken(t, key, number)
-        for i in range(len(x)):
-            t.next_sample[slot, i] = x[i]
-        t.sample_ids[slot] = identity
-        t.entered += 1
-        if RENEWALS * t.entered >= len(t.next_sample):
-            renew_sample(t)
+def enter_context(t: SetsStruct, x: np.ndarray, key: int, number: int, identity: int) -> int:
+    """Let the context of round `number`, which must be `next_entry`, stand for future ones; return the next one's round."""
+    slot = slot_taken(t, key, number)
+    for i in range(len(x)):
+        t.next_sample[slot, i] = x[i]
+    t.sample_ids[slot] = identity
+    t.entered += 1
+    if RENEWALS * t.entered >= len(t.next_sample):
+        renew_sample(t)
     find_next_entry(t, key, number + 1)
+    return t.next_entry
 
 
 @compiled
@@ -74,13 +71,14 @@ def renew_sample(t: SetsStruct) -> None:
     t.entered = 0
     if not logged_metric(t):
         return
-    metric, z, reach, changed = t.trial[1], t.vectors[0], 0.0, False
-    for j in range(len(t.logged_sample)):
-        reach = max(reach, UNLIKE * leverage(metric, t.logged_sample[j], z))
+    metric, z, reach, longest, changed = t.trial[1], t.vectors[0], 0.0, 0.0, False
+    for x in t.logged_sample:
+        reach = max(reach, UNLIKE * leverage(metric, x, z))
+        longest = max(longest, LONGEST * LONGEST * dot(x, x))
     everything = has_shifted(t, metric, reach)
     for j in range(len(t.next_sample)):
-        live = t.sample_ids[j] >= 0
-        live = live and (everything or leverage(metric, t.next_sample[j], z) > reach)
+        live = t.sample_ids[j] >= 0 and dot(t.next_sample[j], t.next_sample[j]) <= longest
+        live = live and (everything or t.move[j] > reach)
         x = t.next_sample[j] if live else t.logged_sample[j]
         for i in range(len(x)):
             changed = changed or t.context_sample[j, i] != x[i]
@@ -121,13 +119,17 @@ def leverage(metric: np.ndarray, x: np.ndarray, z: np.ndarray) -> float:
 
 @compiled
 def has_shifted(t: SetsStruct, metric: np.ndarray, reach: float) -> bool:
-    """Whether the mean of the live contexts of leverage up to `reach` differs from the logged one by more than chance (χ²)."""
+    """Whether the mean of the live contexts of leverage up to `reach` differs from the logged one by more than chance (χ²).
+
+    Leverages are written to `move`.
+    """
     d, m, live = t.next_sample.shape[1], len(t.next_sample), 0
     z, logged, mean = t.vectors[0], t.vectors[1], t.vectors[2]
     for i in range(d):
         logged[i] = mean[i] = 0.0
     for j in range(m):
-        like = t.sample_ids[j] >= 0 and leverage(metric, t.next_sample[j], z) <= reach
+        t.move[j] = leverage(metric, t.next_sample[j], z) if t.sample_ids[j] >= 0 else 0.0
+        like = t.sample_ids[j] >= 0 and t.move[j] <= reach
         live += like
         for i in range(d):
             logged[i] += t.logged_sample[j, i]
