@@ -159,7 +159,9 @@ class Core:
         """Continue with these numbers of decisions and reward calls."""
         before, self.rounds, self.calls = self.rounds, rounds, calls
         self._sync_budget()
-        if self.uses_voi and not before <= rounds <= self.next_entry:  # the contexts of these rounds are not known
+        if (
+            self.uses_voi and not before <= rounds <= self.next_entry
+        ):  # the contexts of these rounds are not known
             a = self.sets.arrays
             a.sampled_from += 0 if a.sampled_from == NEVER else rounds - before
             self.find_next_entry()

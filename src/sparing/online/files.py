@@ -140,7 +140,10 @@ def _decision_header(decision: Decision, call: PendingCall) -> dict[str, Any]:
     """A pending decision as JSON: its action by index, its probabilities as numbers."""
     chances = [decision.play_probability, decision.call_probability]
     changed = {"action": int(call.action), "chances": chances, "predicted": call.predicted}
-    return {**decision._asdict(), **changed}
+    header = {**decision._asdict(), **changed}
+    if not decision.unseen:  # as files have been before there was any
+        del header["unseen"]
+    return header
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
@@ -228,6 +231,7 @@ def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[D
         _number(made[name], -MOST, MOST)
     if made.get("worth") is not None:
         _number(made["worth"], 0.0, MOST)
+    made["unseen"] = tuple(map(str, made.get("unseen", ())))
     made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
     _integer(made["id"], learner.rounds)
     predicted = None if entry["predicted"] is None else _number(entry["predicted"], -MOST, MOST)

@@ -235,6 +235,7 @@ class Learner(Core):
             If the context or the labels are invalid. The learner is unchanged.
         """
         context = self.context(x)
+        unseen = self.encoder.unseen(x) if isinstance(x, Mapping) else ()
         allowed = self._active_mask if eligible is None else self._eligible(eligible)
         lock = self._lock
         with lock.write_lock:
@@ -253,7 +254,7 @@ class Learner(Core):
             called = reason in CALLS
             name, low, high = self.action_names[action], mean - spread, mean + spread
             decision: Decision = new(
-                Decision, (number, name, called, reason, mean, low, high, chances, worth)
+                Decision, (number, name, called, reason, mean, low, high, chances, worth, unseen)
             )
             self.rounds = number + 1
             if called:

@@ -569,7 +569,14 @@ class ColumnProfile:
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
             return f"left out, a different value in nearly every row{hint}"
         if kind == "number":
-            return NumberColumn(self.column, gap, numbers.mean, scale_of(numbers))
+            return NumberColumn.within(
+                self.column,
+                gap,
+                mean=numbers.mean,
+                scale=scale_of(numbers),
+                low=numbers.low,
+                high=numbers.high,
+            )
         if kind in TIMES:
             return TIMES[kind](self.column, gap, numbers.low, numbers.high, numbers.mean, scale_of(numbers))
         if kind == "bool":

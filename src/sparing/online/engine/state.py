@@ -49,7 +49,10 @@ SETS: Fields = {
     "context_sample": (DOUBLE, "md"),  # contexts that stand for future ones (value of information)
     "next_sample": (DOUBLE, "md"),  # the same, with the live contexts that entered since it was renewed
     "logged_sample": (DOUBLE, "md"),  # the logged contexts in their places
-    "sample_ids": (WHOLE, "m"),  # identity of a live context of `next_sample`, 0 if it needs none; −1 for a logged one
+    "sample_ids": (
+        WHOLE,
+        "m",
+    ),  # identity of a live context of `next_sample`, 0 if it needs none; −1 for a logged one
     "touched": (WHOLE, "2"),  # actions with a slot of their own, in each view
     "next": (WHOLE, "2"),  # first position of `order` whose action shares slot 0, in each view
     "used": (WHOLE, ""),  # slots in use
