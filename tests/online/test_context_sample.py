@@ -47,7 +47,7 @@ def test_the_sample_is_that_of_plain_python(rows, tmp_path):
     """Decided one by one and in compiled runs, copied, saved and loaded, with a refreshed prior, with contexts too long to enter."""
     learner = made(LOG.take(range(rows)), prior_scale=1.0, noise=0.5)
     future = future_of(learner)
-    contexts = np.random.default_rng(1).random((400, 3)) + [0.0, 0.0, 1.0]
+    contexts = np.random.default_rng(1).random((400, 3)) + np.eye(3)[2]
     contexts[::50] *= 100
     lived(learner, contexts[:150], future)
     same(learner, future)
@@ -180,7 +180,7 @@ def test_contexts_are_withdrawn():
     learner = made()
     secret = np.array([2.12345, 0.54321, 0.11111])
     entered = 0
-    for number in range(300):
+    for _ in range(300):
         if learner.rounds == learner.next_entry:
             entered += 1
             learner.enter_context(secret if entered % 2 else np.full(3, 1.5), entered)

@@ -116,7 +116,7 @@ class Core:
     ) -> None:
         self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
         self.sets, self.rules, self.key = sets, tuple(rules), key
-        self.rounds = self.calls = 0
+        self.rounds = self.calls = self.next_entry = 0
         self._shape = (self.n_features,)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
@@ -181,7 +181,7 @@ class Core:
         """Find the next round whose context enters the sample of contexts that stand for future ones."""
         if self.uses_voi:
             runs.FIND_NEXT_ENTRY.call(self.sets.scratch.observed, self.key, self.rounds)
-        self.next_entry: int = self.sets.arrays.next_entry
+        self.next_entry = self.sets.arrays.next_entry
 
     def enter_context(self, x: np.ndarray, identity: int = 0) -> None:
         """Let the context (d,) of this round, which must be `next_entry`, stand for future ones.
