@@ -217,14 +217,22 @@ def test_a_learner_of_an_older_file_keeps_its_contexts():
     assert np.array_equal(learner.sets.arrays.context_sample, before)
 
 
+@pytest.mark.parametrize("others", [0.0, 0.02], ids=["three countries", "and rare ones"])
+@pytest.mark.parametrize("gold", ["any", "worst"])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_country_that_the_log_never_had_is_learnt(seed):
+def test_a_country_that_the_log_never_had_is_learnt(seed, gold, others):
     """Half of the visits are from a fourth country, where gold earns .5 and the others .1."""
     rng = np.random.default_rng(seed)
     known, names = ["de", "fr", "it"], ["gold", "blue", "red"]
-    rates = {country: dict(zip(names, rng.permutation([0.1, 0.2, 0.3]), strict=True)) for country in known}
+    drawn = {
+        country: rng.permutation([0.1, 0.2, 0.3]) if gold == "any" else [0.1, 0.3, 0.2] for country in known
+    }
+    rates = {country: dict(zip(names, found, strict=True)) for country, found in drawn.items()}
+    rare = [f"rare {i}" for i in range(30)]
+    rates |= {country: dict.fromkeys(names, 0.2) for country in rare}
     rates["jp"] = {"gold": 0.5, "blue": 0.1, "red": 0.1}
-    countries, actions = rng.choice(known, 3000).tolist(), rng.choice(names, 3000).tolist()
+    countries = rng.choice(known + rare, 3000, p=[(1 - others) / 3] * 3 + [others / 30] * 30).tolist()
+    actions = rng.choice(names, 3000).tolist()
     rewards = [float(rng.random() < rates[c][a]) for c, a in zip(countries, actions, strict=True)]
     table = {"country": countries, "action": actions, "reward": rewards, "propensity": [1 / 3] * 3000}
     log = sparing.read_log(table, features="auto")

@@ -279,15 +279,22 @@ class RawColumn(NumberColumn):
 @dataclass(frozen=True)
 class CategoryColumn(Column):
     """1 at the place of its value. Rare values share the place `other`, if the log had any; a value that the log
-    never had goes there too, and is 0 everywhere if there is no such place."""
+    never had is 0 everywhere. It goes to `other` if the rare ones are not known: they were too many, or the encoder
+    was saved before 0.3."""
 
     kind = "category"
     wants = "a text, a whole number or a truth value"
     values: tuple[str, ...] = ()
     rare: int = 0
+    rare_values: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
+        if self.rare_values is not None:
+            object.__setattr__(self, "rare_values", tuple(self.rare_values))
+
+    def header(self) -> dict[str, Any]:
+        return {name: value for name, value in super().header().items() if value is not None}
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -296,16 +303,16 @@ class CategoryColumn(Column):
 
     def _place(self, value: Any) -> int:
         """The place of a value's 1; −1 if it has none."""
-        unknown = len(self.values) if self.rare else -1
+        unknown = len(self.values) if self.rare and self.rare_values is None else -1
         return self._places.get(cells.as_word(value), unknown)
 
     def unseen(self, value: Any) -> bool:
-        # The values that the log had too rarely for a place of their own are not kept.
-        return not self.rare and not self.is_missing(value) and cells.as_word(value) not in self._places
+        return not self.is_missing(value) and self._place(value) < 0
 
     @cached_property
     def _places(self) -> dict[Hashable, int]:
-        return {value: i for i, value in enumerate(self.values)}
+        rare = dict.fromkeys(self.rare_values or (), len(self.values))
+        return rare | {value: i for i, value in enumerate(self.values)}
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         places = self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)

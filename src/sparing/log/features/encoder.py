@@ -37,6 +37,9 @@ VERSION = 1
 CONSTANT = "constant"
 KERNEL = "kernel"
 
+LIMITS = {"low", "high", "rare_values"}
+"""Fields of columns that encoders saved before 0.3 do not have: what the log shows nothing beyond."""
+
 MOST_BLOCKS = 8
 """Blocks of coordinates that a prior scales separately; with more columns, those of one kind share a block."""
 
@@ -139,9 +142,9 @@ class Encoder:
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
     def without_limits(self) -> "Encoder":
-        """Return the encoder that extrapolates numbers beyond the log's range."""
+        """Return the encoder that extrapolates numbers beyond the log's range, and takes unseen categories for rare ones."""
         free: Any = [
-            replace(each, low=None, high=None) if isinstance(each, NumberColumn) else each
+            replace(each, **dict.fromkeys(LIMITS & {field.name for field in fields(each)}))
             for each in self.columns
         ]
         return Encoder(tuple(free), self.constant, self.kernel, self.left_out)
@@ -548,14 +551,13 @@ def _column(saved: dict[str, Any]) -> Column:
     """Return a column from JSON, after a check of its fields."""
     kind = KINDS[saved.pop("kind")]
     known = {field.name for field in fields(kind)}
-    limits = {"low", "high"} if issubclass(kind, NumberColumn) else set()
     if (
-        not known - limits <= set(saved) <= known
+        not known - LIMITS <= set(saved) <= known
         or not isinstance(saved["column"], str)
         or not isinstance(saved["gap"], bool)
     ):
         raise ValueError(f"a {kind.kind} with {sorted(saved)}")
-    for name in saved.keys() - {"column", "gap", "values", "axes"}:
+    for name in saved.keys() - {"column", "gap", "values", "rare_values", "axes"}:
         numbers = np.asarray(saved[name], dtype=np.float64)
         if not np.isfinite(numbers).all() or (name == "scale" and not numbers > 0):
             raise ValueError(f"{name} is not a finite number")

@@ -377,6 +377,10 @@ LARGEST_VECTOR = 4096
 VECTOR_COMPONENTS = 24
 
 
+MOST_RARE = 1000
+"""Rare values of a category that an encoder keeps, so that an unseen value is none of them."""
+
+
 def scale_of(numbers: Moments) -> float:
     """Return the standard deviation, or 1 if it is 0."""
     deviation = numbers.deviation
@@ -602,7 +606,9 @@ class ColumnProfile:
         ):
             return HashedColumn(self.column, gap, size=self.spec.size or MOST_PLACES)
         rare = len(self.counts) - len(common) + self.uncounted
-        return CategoryColumn(self.column, gap, tuple(sorted(common)), rare)
+        others = sorted(self.counts.keys() - set(common))
+        known = tuple(others) if others and not self.uncounted and len(others) <= MOST_RARE else None
+        return CategoryColumn(self.column, gap, tuple(sorted(common)), rare, known)
 
     def _vector(self, gap: bool) -> Column:
         """Return the first principal components, scaled by the first one's deviation; the largest weight is positive."""
