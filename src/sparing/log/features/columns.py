@@ -311,7 +311,7 @@ class CategoryColumn(Column):
 
     @cached_property
     def _places(self) -> dict[Hashable, int]:
-        rare = dict.fromkeys(self.rare_values or (), len(self.values))
+        rare: dict[Hashable, int] = dict.fromkeys(self.rare_values or (), len(self.values))
         return rare | {value: i for i, value in enumerate(self.values)}
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:

@@ -143,10 +143,10 @@ class Encoder:
 
     def without_limits(self) -> "Encoder":
         """Return the encoder that extrapolates numbers beyond the log's range, and takes unseen categories for rare ones."""
-        free: Any = [
-            replace(each, **dict.fromkeys(LIMITS & {field.name for field in fields(each)}))
-            for each in self.columns
-        ]
+        columns: Any = self.columns
+        free = (
+            replace(each, **dict.fromkeys(LIMITS & {one.name for one in fields(each)})) for each in columns
+        )
         return Encoder(tuple(free), self.constant, self.kernel, self.left_out)
 
     # One row: what a live decision needs.
