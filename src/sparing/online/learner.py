@@ -235,7 +235,9 @@ class Learner(Core):
             If the context or the labels are invalid. The learner is unchanged.
         """
         context = self.context(x)
-        unseen = self.encoder.unseen(x) if isinstance(x, Mapping) else ()
+        unseen: tuple[str, ...] = ()
+        if type(x) is not np.ndarray and isinstance(x, Mapping):  # the first test is the cheap one
+            unseen = self.encoder.unseen(x)
         allowed = self._active_mask if eligible is None else self._eligible(eligible)
         lock = self._lock
         with lock.write_lock:
