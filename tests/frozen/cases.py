@@ -188,7 +188,7 @@ def counted(lines):
 def trace(name, rounds=5000):
     """A learner's decisions from its log on, with rewards at once: digests of every 500 rounds, and its reasons."""
     log = log_of(20)
-    learner = LEARNERS[name](log)
+    learner = internals.with_logged_contexts(LEARNERS[name](log))
     lines, _ = play(learner, Live(log), range(rounds), every=50)
     return {"digests": digests(lines, 500), "reasons": counted(lines), "digest": learner.digest()}
 
@@ -196,7 +196,7 @@ def trace(name, rounds=5000):
 def grown(name):
     """A learner after 300 rounds, with pending calls, and where it can be an added and a retired action."""
     log = log_of(20)
-    learner = VARIANTS[name](log)
+    learner = internals.with_logged_contexts(VARIANTS[name](log))
     live, retired, done = Live(log), [], []
     _, waiting = play(learner, live, range(150), late=5, every=10)
     for step, change in (

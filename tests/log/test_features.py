@@ -99,11 +99,20 @@ def category(values, **more):
     return features(c="category", **more).fit(open_table({"c": values}), ["c"])
 
 
-def test_rare_and_unknown_values_share_a_place():
+def test_rare_values_share_a_place_and_unknown_ones_have_none():
     encoder = category(["a"] * 500 + ["b"] * 400 + ["x", "y"])
     assert encoder.names == ("constant", "c=a", "c=b", "c is other")
-    for value in ("x", "never seen", 7):
-        assert encoder.encode({"c": value}).tolist() == [1, 0, 0, 1]
+    for value, other in (("x", 1), ("y", 1), ("never seen", 0), (7, 0)):
+        assert encoder.encode({"c": value}).tolist() == [1, 0, 0, other]
+        assert encoder.encode_table({"c": [value]}).tolist() == [[1, 0, 0, other]]
+        assert encoder.unseen({"c": value}) == (() if other else ("c",))
+    older = encoder.without_limits()  # as encoders were before they kept the rare values
+    assert older.encode({"c": "never seen"}).tolist() == [1, 0, 0, 1]
+    assert older.unseen({"c": "never seen"}) == ()
+    assert (older.header()["columns"][0].keys(), older.digest) == (
+        {"kind", "column", "gap", "values", "rare"},
+        encoder.digest,
+    )
     without = category(["a"] * 50 + ["b"] * 40)
     assert without.encode({"c": "never seen"}).tolist() == [1, 0, 0]  # nowhere: no value is rare
     assert without.encode({"c": None}).tolist() == [1, 0, 0]

@@ -89,6 +89,8 @@ def test_the_ledger_is_the_core(name):
         decision, proposal = learner.decide(x), core.propose(x)
         assert decision[2:] == proposal[2:]
         assert decision.action == core.action_names[proposal.action]
+        if core.rounds == core.next_entry:
+            core.enter_context(x)
         core.add_counts(
             rounds=1, calls=int(proposal.needs_reward)
         )  # one that uses_voi calls must know the time

@@ -40,7 +40,7 @@ def test_a_mapping_decides_as_its_context_does(log, name):
         row = {"country": country, "age": age}
         one = by_name.decide(row)
         two = by_number.decide(log.encoder.encode(row))
-        assert one == two
+        assert one._replace(unseen=()) == two
         if one.needs_reward:
             by_name.update(one, 1.0)
             by_number.update(two, 1.0)

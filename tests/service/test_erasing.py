@@ -92,6 +92,37 @@ def test_an_open_context_is_nowhere_after_an_erasure(tmp_path, learner):
     assert holding(tmp_path / "store", SECRET.tobytes()) == set()
 
 
+@pytest.mark.parametrize("by", ["subject", "before_ts"])
+def test_a_context_that_stands_for_future_ones_is_nowhere_after_an_erasure(tmp_path, by):
+    """In `economical` live contexts enter the state, those of closed decisions too; decisions are still recomputed."""
+
+    async def run():
+        clock, secret = Clock(), 5 * SECRET  # unlike the log's, so that it counts
+        async with trial(tmp_path / "store", "economical", clock=clock) as writer:
+            for _ in range(6):
+                await live(writer, 1, 20)
+                for _ in range(4):
+                    answer = await writer.submit(asking(secret)._replace(subject=b"s" * 16))
+                    if answer.needs_reward:
+                        await reward(writer, answer, 0.5)
+            await snapshots.snapshot_here(writer, only(writer))
+            arrays = only(writer).model.learner.sets.arrays
+            for name in ("context_sample", "next_sample"):
+                assert (getattr(arrays, name) == secret).all(axis=1).any()
+            await sound(writer)
+            clock.seconds += 100
+            value = {"subject": b"s" * 16, "before_ts": clock()}[by]
+            done = await erase(writer, NAME, **{by: value}, who="test")
+            assert done.erased == (24 if by == "subject" else 144)
+            assert holding(tmp_path / "store", secret.tobytes()) == set()
+            assert (arrays.sample_ids >= 0).any() == (by == "subject")
+            await live(writer, 2, 80)
+            await sound(writer)
+            assert holding(tmp_path / "store", secret.tobytes()) == set()
+
+    ran(run())
+
+
 def test_withdrawing_is_the_librarys_cancel(tmp_path):
     async def run():
         async with trial(tmp_path / "store", options=Options(explore=1.0)) as writer:

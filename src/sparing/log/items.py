@@ -91,7 +91,9 @@ class ItemTable:
         if isinstance(encoder, Features):
             free = [name for name in self.source.schema.names if name != self.column]
             plan = replace(encoder, constant=False)
-            encoder = plan.fit(self.source, plan.columns(free))
+            encoder = plan.fit(
+                self.source, plan.columns(free)
+            ).without_limits()  # new items may be beyond all others
         columns = [column.column for column in encoder.columns]
         parts = [encoder.encode_batch(batch, first_row=row) for row, batch in self.source.blocks(columns)]
         rows = np.concatenate(parts)[[place[name] for name in names]]

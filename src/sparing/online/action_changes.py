@@ -80,6 +80,7 @@ def refresh(learner: "Learner") -> None:
         sets, prior = posterior_sets(
             sums, assumptions, prior, old.misfit, context_sample=old.arrays.context_sample
         )
+        sets.take_sample(old)
     else:
         sets = centred_sets(sums, assumptions, prior, growing=old.growing, added=old.added)
     # What the rows do not contain: live counts, order of ties, retired actions, pending calls, monitored noise.

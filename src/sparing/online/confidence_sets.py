@@ -1,7 +1,7 @@
 """The confidence sets of all actions in one block of memory, updated in place by compiled code, and the initial sets."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,6 +106,9 @@ STATE = (
 )
 """The arrays that are saved, one row per slot; row 0 is the shared prior."""
 
+SAMPLES = ("context_sample", "next_sample", "logged_sample")
+"""The contexts that stand for future ones: those in use, those to come into use, and the logged ones."""
+
 
 def _of_actions(name: str, meaning: str) -> Any:
     """A field of the slots by action: a copy of the observed view."""
@@ -180,7 +183,10 @@ class ConfidenceSets:
         self._hold(
             state.allocate(n_actions, slots, d, bounded=bounded, inverse32=inverse32, contexts=len(contexts))
         )
-        self.arrays.context_sample[:] = contexts
+        for name in SAMPLES:
+            getattr(self.arrays, name)[:] = contexts
+        self.arrays.sample_ids[:] = -1
+        self.arrays.next_entry = state.NEVER
         self.prioritise(np.arange(n_actions))
         self.arrays.kind = state.KINDS.index(self.assumptions.radius if constant is None else "constant")
         self.arrays.common = constant or 0.0
@@ -251,6 +257,20 @@ class ConfidenceSets:
         self.arrays.coefficient[:] = choice.exploration_coefficient(plan, np.arange(1, self.shape[0] + 1))
         self.arrays.optimism = self.arrays.coefficient[-1]
         self.arrays.rounds_left, self.arrays.calls_left = 0.0, NO_BUDGET
+
+    def take_sample(self, other: "ConfidenceSets") -> None:
+        """Continue with the sample of contexts of other sets, which has as many."""
+        a, b = self.arrays, other.arrays
+        for name in (*SAMPLES, "sample_ids"):
+            getattr(a, name)[:] = getattr(b, name)
+        a.sampled_from, a.next_entry, a.entered = b.sampled_from, b.next_entry, b.entered
+
+    def forget_contexts(self, identities: Collection[int]) -> None:
+        """Put the logged contexts back in the places of these live ones, and stop using any that were replaced."""
+        a = self.arrays
+        gone = (a.sample_ids > 0) & np.isin(a.sample_ids, list(identities))
+        a.next_sample[gone], a.sample_ids[gone] = a.logged_sample[gone], -1
+        runs.RENEW_SAMPLE.call(self.scratch.observed)
 
     def prioritise(self, priority: np.ndarray) -> None:
         """Set the order of ties (K,): the smaller number wins."""
@@ -464,6 +484,9 @@ class ConfidenceSets:
         used = self.arrays.used
         saved = {name: getattr(self.arrays, name)[:used] for name in STATE}
         saved["context_sample"] = self.arrays.context_sample
+        if self.arrays.next_entry != state.NEVER:
+            saved |= {name: getattr(self.arrays, name) for name in (*SAMPLES, "sample_ids")}
+            saved["sample_counts"] = np.array([self.arrays.sampled_from, self.arrays.entered])
         grown = {"added": self.added, "growing": np.array(self.growing)}
         return {**saved, **grown, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
 

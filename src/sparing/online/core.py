@@ -3,7 +3,7 @@
 import hashlib
 import math
 import threading
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from sparing.online.decision import (
     unfit,
 )
 from sparing.online.engine import choice, random_stream, runs
-from sparing.online.engine.state import SetsStruct
+from sparing.online.engine.state import NEVER, SetsStruct
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import REASONS, RoundView, SkipRule
 
@@ -118,7 +118,7 @@ class Core:
     ) -> None:
         self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
         self.sets, self.rules, self.key = sets, tuple(rules), key
-        self.rounds = self.calls = 0
+        self.rounds = self.calls = self.next_entry = 0
         self._shape = (self.n_features,)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
@@ -133,6 +133,7 @@ class Core:
         self._plain = explore != "sampled" and not self._custom and self._log_rule is None
         self.set_actions(action_names)
         self._renew_own()
+        self.find_next_entry()
 
     def set_actions(self, action_names: Sequence[Hashable]) -> None:
         """Take over the labels of the actions, the sets and the rules, after any of them changed."""
@@ -160,17 +161,51 @@ class Core:
 
     def set_counters(self, *, rounds: int, calls: int) -> None:
         """Continue with these numbers of decisions and reward calls."""
-        self.rounds, self.calls = rounds, calls
+        before, self.rounds, self.calls = self.rounds, rounds, calls
         self._sync_budget()
+        if (
+            self.uses_voi and not before <= rounds <= self.next_entry
+        ):  # the contexts of these rounds are not known
+            a = self.sets.arrays
+            a.sampled_from += 0 if a.sampled_from == NEVER else rounds - before
+            self.find_next_entry()
 
     def add_counts(self, *, rounds: int, calls: int) -> None:
         """Count rounds that compiled code has decided and learnt from."""
+        self.next_entry = self.sets.arrays.next_entry
         self.set_counters(rounds=self.rounds + rounds, calls=self.calls + calls)
 
     def reseed(self, seed: int | Sequence[int]) -> None:
         """Break ties and draw random numbers as with another seed."""
         priority, self.key = random_stream.tie_order_and_key(seed, self.n_actions)
         self.sets.prioritise(priority)
+        self.find_next_entry()
+
+    def find_next_entry(self) -> None:
+        """Find the next round whose context enters the sample of contexts that stand for future ones."""
+        if self.uses_voi:
+            runs.FIND_NEXT_ENTRY.call(self.sets.scratch.observed, self.key, self.rounds)
+        self.next_entry = self.sets.arrays.next_entry
+
+    def enter_context(self, x: np.ndarray, identity: int = 0) -> None:
+        """Let the context (d,) of this round, which must be `next_entry`, stand for future ones.
+
+        `forget_contexts` withdraws it by its identity, if that is not 0.
+        """
+        table = self.sets.scratch.observed
+        self.next_entry = runs.ENTER_CONTEXT.call(table, x, self.key, self.next_entry, identity)
+
+    def sampled(self) -> list[int]:
+        """Return the identities of the live contexts that stand for future ones."""
+        found = self.sets.arrays.sample_ids
+        return [int(identity) for identity in found if identity > 0]
+
+    def forget_contexts(self, identities: Collection[int]) -> None:
+        """Withdraw live contexts from the sample, which then has logged ones in their places."""
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
+            if self.uses_voi:
+                self.sets.forget_contexts(identities)
 
     def active(self) -> np.ndarray:
         """Which actions are not retired, (K,)."""

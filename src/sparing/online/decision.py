@@ -132,6 +132,9 @@ class Decision(NamedTuple):
     worth : float or None
         Expected gain of the reward call above its cost, summed over all rounds to come, in units of the reward; 0 if no
         call pays. None if the learner has no call cost.
+    unseen : tuple of str
+        Raw columns of which the log shows nothing in this context: a category that it never had, or a number outside its range,
+        which was clipped.
     """
 
     id: int
@@ -143,11 +146,13 @@ class Decision(NamedTuple):
     high: float
     chances: Chances | SampledChances
     worth: float | None = None
+    unseen: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         worth = "" if self.worth is None else f", a reward call gains {self.worth:.4g} over its cost"
         asks = "needs its reward" if self.needs_reward else "needs no reward"
-        value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{worth}"
+        unseen = f", unseen {', '.join(map(truncate, self.unseen))}" if self.unseen else ""
+        value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{worth}{unseen}"
         return f"Decision({self.id}, action {truncate(repr(self.action))}, {asks} ({self.reason}), {value})"
 
     @property

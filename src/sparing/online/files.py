@@ -27,7 +27,10 @@ from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, S
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
-VERSION = 5
+VERSION, WITHOUT_LIVE_CONTEXTS = 6, 5
+
+SAMPLE_COUNTS = "sets/sample_counts"
+"""The array of learners whose sample of contexts live ones enter: none do in a learner saved before version 6."""
 
 DISK_NAMES = {"rounding_growth": "shrunk", "view_mask": "hidden", "context_sample": "reservoir"}
 """Arrays of the sets whose name in files differs from their name in memory."""
@@ -49,7 +52,9 @@ RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = 
 
 
 def save(learner: Learner, path: str | os.PathLike[str]) -> None:
-    archive.write(path, KIND, VERSION, *parts(learner))
+    header, arrays = parts(learner)
+    version = VERSION if SAMPLE_COUNTS in arrays else WITHOUT_LIVE_CONTEXTS
+    archive.write(path, KIND, version, header, arrays)
 
 
 def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -135,7 +140,10 @@ def _decision_header(decision: Decision, call: PendingCall) -> dict[str, Any]:
     """A pending decision as JSON: its action by index, its probabilities as numbers."""
     chances = [decision.play_probability, decision.call_probability]
     changed = {"action": int(call.action), "chances": chances, "predicted": call.predicted}
-    return {**decision._asdict(), **changed}
+    header = {**decision._asdict(), **changed}
+    if not decision.unseen:  # as files have been before there was any
+        del header["unseen"]
+    return header
 
 
 def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
@@ -189,6 +197,8 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         prior=_read_prior(header["prior"], with_prefix(arrays, "prior/"), *sets.shape),
     )
     learner.set_counters(rounds=_integer(header["rounds"]), calls=_integer(header["calls"]))
+    sets.arrays.sampled_from = int(arrays[SAMPLE_COUNTS][0]) if SAMPLE_COUNTS in arrays else state.NEVER
+    learner.find_next_entry()
     learner.restore_pending(_read_calls(with_prefix(arrays, "calls/"), learner))
     learner._restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
@@ -221,6 +231,7 @@ def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[D
         _number(made[name], -MOST, MOST)
     if made.get("worth") is not None:
         _number(made["worth"], 0.0, MOST)
+    made["unseen"] = tuple(map(str, made.get("unseen", ())))
     made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
     _integer(made["id"], learner.rounds)
     predicted = None if entry["predicted"] is None else _number(entry["predicted"], -MOST, MOST)
@@ -381,6 +392,14 @@ def restored(
     sample = arrays.get("reservoir", np.empty((0, d)))
     _check_array("reservoir", sample, (len(sample), d), np.float64, -LARGEST, LARGEST)
     sets._allocate(k, d, used - 1, constant, sample)
+    if "sample_counts" in arrays:
+        for name in ("next_sample", "logged_sample"):
+            _check_array(name, arrays[name], sample.shape, np.float64, -LARGEST, LARGEST)
+            getattr(sets.arrays, name)[:] = arrays[name]
+        _check_array("sample_ids", arrays["sample_ids"], sample.shape[:1], np.int64, -1)
+        _check_array("sample_counts", arrays["sample_counts"], (2,), np.int64, -state.NEVER, state.NEVER)
+        sets.arrays.sample_ids[:] = arrays["sample_ids"]
+        sets.arrays.entered = max(int(arrays["sample_counts"][1]), 0)
     for name in STATE:
         place, given = getattr(sets.arrays, name), arrays[DISK_NAMES.get(name, name)]
         _check_array(name, given, shapes.get(name, (used,)), place.dtype, *limits.get(name, ()))

@@ -236,6 +236,9 @@ class Learner(Core):
             If the context or the labels are invalid. The learner is unchanged.
         """
         context = self.context(x)
+        unseen: tuple[str, ...] = ()
+        if type(x) is not np.ndarray and isinstance(x, Mapping):  # the first test is the cheap one
+            unseen = self.encoder.unseen(x)
         allowed = self._active_mask if eligible is None else self._eligible(eligible)
         lock = self._lock
         with lock.write_lock:
@@ -254,7 +257,7 @@ class Learner(Core):
             called = reason in CALLS
             name, (low, high) = self.action_names[action], interval(mean, spread, self.half_widths)
             decision: Decision = new(
-                Decision, (number, name, called, reason, mean, low, high, chances, worth)
+                Decision, (number, name, called, reason, mean, low, high, chances, worth, unseen)
             )
             self.rounds = number + 1
             if called:
@@ -268,6 +271,8 @@ class Learner(Core):
                 self.open[number] = decision
             if self.uses_voi:
                 self._sync_budget()
+                if number == self.next_entry:
+                    self.enter_context(context)
             return decision
 
     def _impute_deferred(self) -> None:

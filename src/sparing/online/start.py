@@ -23,6 +23,7 @@ from sparing.model.statistics import LogSummary, Statistics
 from sparing.online.confidence_sets import ConfidenceSets, InitialSets
 from sparing.online.engine import choice, runs
 from sparing.online.engine.random_stream import tie_order_and_key
+from sparing.online.engine.state import NEVER
 from sparing.online.engine.updates import CONDITION
 from sparing.online.learner import Learner
 from sparing.online.rules import EconomicalRule, SkipRule
@@ -407,6 +408,8 @@ def _calls(learner: Learner, cost: float, most: int, world: int) -> int:
     trial = learner.copy()
     trial.rules = (replace(trial.rules[0], calls=None),)  # type: ignore[type-var]
     reprice(trial, cost)
+    trial.sets.arrays.sampled_from = NEVER  # all contexts to come are drawn from the sample itself
+    trial.find_next_entry()
     rng, sets, (rule,) = np.random.default_rng([world, 12]), trial.sets, trial.rules
     assert isinstance(rule, EconomicalRule)
     noise, pool = float(sets.arrays.common), sets.arrays.context_sample

@@ -30,6 +30,7 @@ SIZES = ((4, 2), (120, 10))
 def warm_up(learner: "Learner") -> None:
     """Play a few rounds on a copy of a learner: decide, open, learn, cancel, many at once."""
     from sparing.online.engine import random_stream, runs
+    from sparing.online.engine.state import NEVER
 
     trial = learner.copy()
     mask = np.ones(learner.n_actions, dtype=np.bool_)
@@ -52,6 +53,8 @@ def warm_up(learner: "Learner") -> None:
         runs.SPOT_CHECK_KIND.call(runs.STREAM_KEY.call(trial.key, 0), trial.spot_check, True)
         runs.RANDOM_OTHER_ACTION[bounds].call(table, x, mask, 0, 0, bounds)
         runs.VALUE.call(table, x, 0)
+    if trial.next_entry != NEVER:
+        trial.enter_context(x)
     if trial.explore == "sampled":
         normals = np.zeros(trial.n_actions)
         random_stream.normals(runs.STREAM_KEY.call(trial.key, 0), normals)

@@ -1,7 +1,7 @@
 """Erasure of contexts from the store and from every state file; decisions and rewards stay.
 
 Erased are a decision's context, context id and subject. Its request_id and the hash of the request stay, so that a retry still
-gets the stored decision. The learner's sums stay too. A replay needs contexts, so it can start only at the state that an
+gets the stored decision. The learner's sums stay too; of the contexts that stand for future ones, erased ones are withdrawn. A replay needs contexts, so it can start only at the state that an
 erasure writes: the experiment's floor is raised to it.
 
 Files outside the store's folder (exports, backups) are not reached, and PostgreSQL keeps old rows until it vacuums.
@@ -120,6 +120,8 @@ async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
         for seq in withdrawn:
             transaction.record(experiment, OutcomeEvent(0, number, 0, seq, events.VOID))
         body = {"by": wanted.kind, "erased": count, "withdrawn": len(withdrawn)}
+        sampled = await wanted.among(store, model.learner.sampled())
+        body |= {"sampled": sampled} if sampled else {}
         transaction.change(experiment, events.ERASE, body, who)
         await snapshot_within(store, transaction, experiment)
         await store.driver.many(

@@ -259,12 +259,12 @@ class ExperimentState:
     def _decided(self, event: DecisionEvent, x: np.ndarray | None) -> float:
         predicted = None
         if event.needs_reward or not event.active:
-            if x is None:
-                assert event.context is not None, "an erased context is below the floor of replays"
-                x = self.context(event.context)
+            x = self._context_of(event) if x is None else x
             call = self.learner.open_call(event.action, x, deferred=not event.active)
             predicted = self.learner.pending_call(call).predicted
             self.add_pending(event.seq, PendingDecision(call, event.expires, event.needs_reward))
+        if self.rounds == self.learner.next_entry:
+            self.learner.enter_context(self._context_of(event) if x is None else x, event.seq)
         self.rounds += 1
         self.played[event.action] += 1
         if event.needs_reward:
@@ -275,6 +275,10 @@ class ExperimentState:
         if self.learner.uses_voi:
             self.learner.set_counters(rounds=self.rounds, calls=self.calls)
         return predicted or 0.0
+
+    def _context_of(self, event: DecisionEvent) -> np.ndarray:
+        assert event.context is not None, "an erased context is below the floor of replays"
+        return self.context(event.context)
 
     def add_pending(self, seq: int, waiting: PendingDecision) -> None:
         self.open[seq] = waiting
@@ -332,6 +336,8 @@ class ExperimentState:
         elif event.kind == events.RETIRE:
             self.learner.retire(body["label"])
             self.sync_actions()
+        elif event.kind == events.ERASE:
+            self.learner.forget_contexts(body.get("sampled", []))
         if event.kind != events.ERASE:  # which changes no setting
             self.config_seq = event.seq
 

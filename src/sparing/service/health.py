@@ -1,22 +1,27 @@
 """Health checks: sentences about problems of an experiment or its service, and about checks that passed."""
 
+import contextlib
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from sparing.log.features.columns import NumberColumn, RawColumn
+from sparing.errors import SparingError
+from sparing.log.features.cells import as_number, is_missing
+from sparing.log.features.columns import CategoryColumn, NumberColumn, RawColumn
 from sparing.log.labels import label_text, truncate
 from sparing.report.text import counted
 from sparing.service import events
 from sparing.service.experiment import ExperimentState
-from sparing.service.gap_map import contexts_of
 from sparing.service.messages import Action, Look, Overview, SampleRatio, Spend
 from sparing.service.store import Store
 
 # Standard deviations from the log's mean: by Chebyshev's inequality at most 1 in FAR² of the log's rows are so far.
 FAR = 10.0
+
+UNSEEN = 0.01  # share of the last decisions with unseen values in a column for a warning
 
 # Recent decisions to check, searched among so many events.
 LAST, LATELY = 200, 50_000
@@ -32,35 +37,49 @@ Severity = Literal["good", "warning", "alarm"]
 
 
 async def out_of_range(store: Store, model: ExperimentState, upto: int) -> list[Look]:
-    """Check the standardised columns of the last decisions for numbers far from the log's mean."""
-    numbers = _numbers(model)
-    if not numbers:
+    """Check the last decisions for numbers far from the log's mean, and for values of which the log shows nothing."""
+    encoder = model.learner.encoder
+    if encoder.is_raw:
         return []
     found = await store.driver.read(
         "select context from decisions where experiment = $1 and seq > $2 and seq <= $3 and context is not null "
         "order by seq desc limit $4",
         *(model.experiment, upto - LATELY, upto, LAST),
     )
-    contexts, _ = contexts_of(model, [bytes(row[0]) for row in found])
-    last = f"the last {counted(len(contexts), 'decision')}"
-    looks = []
-    for column, place in numbers:
-        values = contexts[:, place]
-        far = int((np.abs(values) >= FAR).sum())
-        if far:
-            furthest = float(values[np.abs(values).argmax()]) * column.scale + column.mean
-            looks.append(
-                Look(
-                    "warning",
-                    f"{truncate(column.column)} is {FAR:g} or more standard deviations from the log's mean in {far:,} of {last} "
-                    f"(most extreme: {furthest:.4g}). The log has little data there. Check that the unit is the same as in the log",
-                )
+    numbers, rows, unseen, some = _numbers(model), [], Counter[str](), 0
+    for (stored,) in found:
+        with contextlib.suppress(SparingError):  # one that the present encoder cannot read
+            x, row = model.context(bytes(stored)), events.unpack_context(bytes(stored))
+            if isinstance(row, dict):
+                names = encoder.unseen(row)
+                unseen.update(names)
+                some += bool(names)
+            else:
+                row = {each.column: x[place] * each.scale + each.mean for each, place in numbers}
+            rows.append(row)
+    last, looks = f"the last {counted(len(rows), 'decision')}", list[Look]()
+    for column, _ in numbers:
+        looks += _far(column, [row[column.column] for row in rows], last)
+    for name, many in unseen.most_common():
+        if many >= UNSEEN * len(rows):
+            what = (
+                "a value that the log never had; rewards there are predicted from the other columns until they are learnt"
+                if isinstance(encoder.by_column[name], CategoryColumn)
+                else "a number outside the log's range, to which it is clipped"
             )
-    if len(contexts) and not looks:
-        return [
-            Look("good", f"No number in {last} is {FAR:g} or more standard deviations from the log's mean")
-        ]
-    return looks[:NAMED]
+            share = f"{many:,} of {last} ({many / len(rows):.0%})"
+            looks.append(
+                Look("warning", f"{truncate(name)} has {what}: {share}. Check it, or import a newer log")
+            )
+    if not rows or looks:
+        return looks[: 2 * NAMED]
+    outside = f"{some:,} of them" if some else "none of them"
+    return [
+        Look(
+            "good",
+            f"No number in {last} is {FAR:g} or more standard deviations from the log's mean; {outside} have values that the log never had",
+        )
+    ]
 
 
 def _numbers(model: ExperimentState) -> list[tuple[NumberColumn, int]]:
@@ -71,6 +90,18 @@ def _numbers(model: ExperimentState) -> list[tuple[NumberColumn, int]]:
         for column, place in zip(encoder.columns, starts, strict=False)
         if isinstance(column, NumberColumn) and not isinstance(column, RawColumn)
     ]
+
+
+def _far(column: NumberColumn, values: Sequence[Any], last: str) -> Iterator[Look]:
+    numbers = np.array([column.mean if is_missing(value) else as_number(value) for value in values])
+    deviations = np.abs(numbers - column.mean) / column.scale
+    far = int((deviations >= FAR).sum())
+    if far:
+        yield Look(
+            "warning",
+            f"{truncate(column.column)} is {FAR:g} or more standard deviations from the log's mean in {far:,} of {last} "
+            f"(most extreme: {numbers[deviations.argmax()]:.4g}). The log has little data there. Check that the unit is the same as in the log",
+        )
 
 
 def health_checks(

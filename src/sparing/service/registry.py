@@ -24,6 +24,7 @@ class Experiment:
     config: dict[str, Any]
     floor: int
     model: ExperimentState
+    unseen: int = 0  # decisions of this worker in contexts with values that the log never had
 
 
 class ExperimentRegistry:

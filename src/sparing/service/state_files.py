@@ -17,7 +17,7 @@ from sparing.online.learner import Learner
 from sparing.service.experiment import ExperimentState, PendingDecision
 from sparing.service.messages import Options
 
-KIND, VERSION = "sparing service state", 1
+KIND, VERSION = "sparing service state", 2
 NUMBERS = ("seq", "mode", "config_seq", "rounds", "calls", "period", "period_calls")
 LEARNER, NEVER = "learner/", -1
 

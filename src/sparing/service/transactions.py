@@ -129,6 +129,7 @@ class TransactionHandler:
             raise
         except SparingError as error:
             raise unprocessable(str(error), "context") from None
+        experiment.unseen += isinstance(given, dict) and bool(model.learner.encoder.unseen(given))
         self.rows.count(decided, decided=1)
         self.load([StoredDecision(decided, None)])
         return answer(model, decided)

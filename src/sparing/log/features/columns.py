@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -52,6 +52,10 @@ class Column(ABC):
     def expected(self) -> str:
         """The allowed cells, in words."""
         return self.wants
+
+    def unseen(self, value: Any) -> bool:
+        """Whether the log shows nothing of a value: a category that it never had, or a number outside its range."""
+        return False
 
     @abstractmethod
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
@@ -145,9 +149,16 @@ MISSING_CODE = -2
 """The code of a missing category; −1 is that of a value without a coordinate."""
 
 
+MARGIN = 0.1
+"""Live numbers may exceed the log's range by this share of its length: a further row exceeds the range itself now and then."""
+
+
 @dataclass(frozen=True)
 class NumberColumn(Column):
-    """(value − mean)/scale; 0 if it is missing."""
+    """(value − mean)/scale; 0 if it is missing. A number outside `low` to `high` counts as the nearer of them.
+
+    Encoders saved before 0.3 have no such limits.
+    """
 
     kind = "number"
     wants = f"a finite number, at most {LARGEST:g} in size"
@@ -155,6 +166,17 @@ class NumberColumn(Column):
     warn_deviations: ClassVar[float] = 100.0
     mean: float = 0.0
     scale: float = 1.0
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def within(cls, column: str, gap: bool, *, mean: float, scale: float, low: float, high: float) -> Self:
+        """The column of a log with numbers from `low` to `high`."""
+        more = MARGIN * (high - low)
+        return cls(column, gap, mean, scale, max(-LARGEST, low - more), min(LARGEST, high + more))
+
+    def header(self) -> dict[str, Any]:
+        return {name: value for name, value in super().header().items() if value is not None}
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -167,33 +189,67 @@ class NumberColumn(Column):
             values = self._mapped(column, cells.as_number, first_row=first_row)
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
+        valid = all_valid(values)
+        if valid:
+            values = self._clipped(values)
         np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
-        if all_valid(values):
+        if valid:
             return
         there = ~np.isnan(values)
         odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
         if len(odd):
             raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
+        np.multiply(self._clipped(values) - self.mean, 1 / self.scale, out=out[:, 0])
         out[~there, 0] = 0.0
         self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        out[place] = (cells.as_number(value) - self.mean) * (1 / self.scale)
+        number = cells.as_number(value)
+        number = self._low if number < self._low else min(number, self._high)
+        out[place] = (number - self.mean) * (1 / self.scale)
+
+    def _clipped(self, values: np.ndarray) -> np.ndarray:
+        if self.low is None and self.high is None:
+            return values
+        clipped = np.clip(values, self._low, self._high)
+        if (clipped != values).any():
+            far = np.abs(values[clipped != values] - self.mean)  # a missing number is NaN, and not far
+            self.look_at(float(np.nanmax(far, initial=0.0)) / self.scale)
+        return clipped
+
+    @property
+    def _low(self) -> float:
+        return -math.inf if self.low is None else self.low
+
+    @property
+    def _high(self) -> float:
+        return math.inf if self.high is None else self.high
+
+    def unseen(self, value: Any) -> bool:
+        return not self.is_missing(value) and not self._low <= cells.as_number(value) <= self._high
 
     @property
     def usual(self) -> tuple[float, float]:
         """The range in which a live number needs no check."""
         reach = self.warn_deviations * self.scale
-        return max(-LARGEST, self.mean - reach), min(LARGEST, self.mean + reach)
+        return max(-LARGEST, self.mean - reach, self._low), min(LARGEST, self.mean + reach, self._high)
+
+    def check(self, value: Any) -> None:
+        """Warn of a live value far from the log's."""
+        if not self.is_missing(value):
+            self.look_at((cells.as_number(value) - self.mean) / self.scale)
 
     def look_at(self, coordinate: float) -> None:
         """Warn of a live number far from the log's. The text is the same for all values, so that Python shows it once."""
         if abs(coordinate) > self.warn_deviations:
+            meant = "predicted rewards there are extrapolated"
+            if self.low is not None:
+                meant = f"it counts as {self.low:.4g} or {self.high:.4g}, the ends of the log's range and a margin"
             warnings.warn(
                 f"{truncate(self.column)} is more than {self.warn_deviations:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
-                "predicted rewards there are extrapolated. Give it in the unit of the log, or within its range",
+                f"{meant}. Give it in the unit of the log, or within its range",
                 UnitWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
 
     def _words(self, part: int, low: float, high: float) -> str:
@@ -223,15 +279,22 @@ class RawColumn(NumberColumn):
 @dataclass(frozen=True)
 class CategoryColumn(Column):
     """1 at the place of its value. Rare values share the place `other`, if the log had any; a value that the log
-    never had goes there too, and is 0 everywhere if there is no such place."""
+    never had is 0 everywhere. It goes to `other` if the rare ones are not known: they were too many, or the encoder
+    was saved before 0.3."""
 
     kind = "category"
     wants = "a text, a whole number or a truth value"
     values: tuple[str, ...] = ()
     rare: int = 0
+    rare_values: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
+        if self.rare_values is not None:
+            object.__setattr__(self, "rare_values", tuple(self.rare_values))
+
+    def header(self) -> dict[str, Any]:
+        return {name: value for name, value in super().header().items() if value is not None}
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -240,12 +303,16 @@ class CategoryColumn(Column):
 
     def _place(self, value: Any) -> int:
         """The place of a value's 1; −1 if it has none."""
-        unknown = len(self.values) if self.rare else -1
+        unknown = len(self.values) if self.rare and self.rare_values is None else -1
         return self._places.get(cells.as_word(value), unknown)
+
+    def unseen(self, value: Any) -> bool:
+        return not self.is_missing(value) and self._place(value) < 0
 
     @cached_property
     def _places(self) -> dict[Hashable, int]:
-        return {value: i for i, value in enumerate(self.values)}
+        rare: dict[Hashable, int] = dict.fromkeys(self.rare_values or (), len(self.values))
+        return rare | {value: i for i, value in enumerate(self.values)}
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         places = self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
@@ -305,6 +372,9 @@ class HashedColumn(CategoryColumn):
 
     kind = "hashed"
     size: int = 64
+
+    def unseen(self, value: Any) -> bool:
+        return False  # its values are not kept
 
     @property
     def parts(self) -> tuple[str, ...]:

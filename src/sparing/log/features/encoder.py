@@ -4,7 +4,7 @@ import hashlib
 import itertools
 import json
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,9 @@ def listed(names: Sequence[Hashable], most: int) -> str:
 VERSION = 1
 CONSTANT = "constant"
 KERNEL = "kernel"
+
+LIMITS = {"low", "high", "rare_values"}
+"""Fields of columns that encoders saved before 0.3 do not have: what the log shows nothing beyond."""
 
 MOST_BLOCKS = 8
 """Blocks of coordinates that a prior scales separately; with more columns, those of one kind share a block."""
@@ -140,9 +143,17 @@ class Encoder:
 
     @cached_property
     def digest(self) -> str:
-        """Sixteen hexadecimal digits that identify the encoding; `roles` do not change it."""
-        encoding = {name: part for name, part in self.header().items() if name != "roles"}
-        return hashlib.sha256(json.dumps(encoding, sort_keys=True).encode()).hexdigest()[:16]
+        """Sixteen hexadecimal digits that identify the encoder: equal ones give the log's own rows equal contexts."""
+        known = {name: part for name, part in self.without_limits().header().items() if name != "roles"}
+        return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
+
+    def without_limits(self) -> "Encoder":
+        """Return the encoder that extrapolates numbers beyond the log's range, and takes unseen categories for rare ones."""
+        columns: Any = self.columns
+        free = (
+            replace(each, **dict.fromkeys(LIMITS & {one.name for one in fields(each)})) for each in columns
+        )
+        return Encoder(tuple(free), self.constant, self.kernel, self.left_out)
 
     # One row: what a live decision needs.
 
@@ -158,13 +169,11 @@ class Encoder:
         for column, place, stop in self._spans:
             name, put = column.column, column.put(place)
             if isinstance(column, NumberColumn):
-                numbers.append(
-                    (name, place, column.mean, 1 / column.scale, *column.usual, put, column.look_at)
-                )
+                numbers.append((name, place, column.mean, 1 / column.scale, *column.usual, put, column))
             elif type(column) is CategoryColumn:
                 texts = {value: place + i for i, value in enumerate(column.values) if isinstance(value, str)}
                 gap = {None: stop - 1} if column.gap else {}
-                words.append((name, texts | gap, put))
+                words.append((name, texts | gap, put, column))
             else:
                 others.append((name, put))
         return numbers, words, others
@@ -221,14 +230,14 @@ class Encoder:
         view: Any = out.data
         numbers, words, others = self._puts
         try:
-            for name, place, mean, times, low, high, put, look_at in numbers:
+            for name, place, mean, times, low, high, put, column in numbers:
                 value = row[name]
                 if (value.__class__ is float or value.__class__ is int) and low <= value <= high:
                     view[place] = (value - mean) * times
                 else:
                     put(value, view)
-                    look_at(view[place])
-            for name, places, put in words:
+                    column.check(value)
+            for name, places, put, _ in words:
                 try:
                     view[places[row[name]]] = 1.0
                 except (KeyError, TypeError):  # another value than the log's; a list has no hash
@@ -242,6 +251,27 @@ class Encoder:
         if len(row) != len(self.columns) and not self._known.issuperset(row):
             raise self._mismatch(row)
         return out if self.kernel is None else self.completed(out)
+
+    def unseen(self, row: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the columns of which the log shows nothing at this row: an unknown category, or a number that is clipped.
+
+        Parameters
+        ----------
+        row : mapping
+            The value of every raw column, as `encode` takes them.
+        """
+        numbers, words, _ = self._puts
+        found: list[str] = []
+        for name, *_, low, high, _, column in numbers:
+            value = row[name]
+            usual = (value.__class__ is float or value.__class__ is int) and low <= value <= high
+            if not usual and column.unseen(value):
+                found.append(name)
+        for name, places, _, column in words:
+            value = row[name]
+            if not (value.__class__ is str and value in places) and column.unseen(value):
+                found.append(name)
+        return tuple(found)
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -387,8 +417,8 @@ class Encoder:
         wanted = [column.column for column in self.columns]
         parts = [self.encode_batch(batch, first_row=row) for row, batch in source.blocks(wanted)]
         contexts = np.concatenate(parts) if parts else np.empty((0, self.size))
-        for _, place, *_, look_at in self._puts[0]:
-            look_at(np.abs(contexts[:, place]).max(initial=0.0))
+        for _, place, *_, column in self._puts[0]:
+            column.look_at(np.abs(contexts[:, place]).max(initial=0.0))
         return contexts
 
     def aligned(self, other: "Encoder", contexts: np.ndarray, *, sparse: str | None = None) -> np.ndarray:
@@ -535,9 +565,13 @@ def _column(saved: dict[str, Any]) -> Column:
     """Return a column from JSON, after a check of its fields."""
     kind = KINDS[saved.pop("kind")]
     known = {field.name for field in fields(kind)}
-    if set(saved) != known or not isinstance(saved["column"], str) or not isinstance(saved["gap"], bool):
+    if (
+        not known - LIMITS <= set(saved) <= known
+        or not isinstance(saved["column"], str)
+        or not isinstance(saved["gap"], bool)
+    ):
         raise ValueError(f"a {kind.kind} with {sorted(saved)}")
-    for name in known - {"column", "gap", "values", "axes"}:
+    for name in saved.keys() - {"column", "gap", "values", "rare_values", "axes"}:
         numbers = np.asarray(saved[name], dtype=np.float64)
         if not np.isfinite(numbers).all() or (name == "scale" and not numbers > 0):
             raise ValueError(f"{name} is not a finite number")

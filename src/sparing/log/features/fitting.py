@@ -383,6 +383,10 @@ LARGEST_VECTOR = 4096
 VECTOR_COMPONENTS = 24
 
 
+MOST_RARE = 1000
+"""Rare values of a category that an encoder keeps, so that an unseen value is none of them."""
+
+
 def scale_of(numbers: Moments) -> float:
     """Return the standard deviation, or 1 if it is 0."""
     deviation = numbers.deviation
@@ -589,7 +593,14 @@ class ColumnProfile:
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
             return f"left out, a different value in nearly every row{hint}"
         if kind == "number":
-            return NumberColumn(self.column, gap, numbers.mean, scale_of(numbers))
+            return NumberColumn.within(
+                self.column,
+                gap,
+                mean=numbers.mean,
+                scale=scale_of(numbers),
+                low=numbers.low,
+                high=numbers.high,
+            )
         if kind in TIMES:
             return TIMES[kind](self.column, gap, numbers.low, numbers.high, numbers.mean, scale_of(numbers))
         if kind == "bool":
@@ -619,7 +630,9 @@ class ColumnProfile:
         ):
             return HashedColumn(self.column, gap, size=self.spec.size or MOST_PLACES)
         rare = len(self.counts) - len(common) + self.uncounted
-        return CategoryColumn(self.column, gap, tuple(sorted(common)), rare)
+        others = sorted(self.counts.keys() - set(common))
+        known = tuple(others) if others and not self.uncounted and len(others) <= MOST_RARE else None
+        return CategoryColumn(self.column, gap, tuple(sorted(common)), rare, known)
 
     def _vector(self, gap: bool) -> Column:
         """Return the first principal components, scaled by the first one's deviation; the largest weight is positive."""

@@ -9,8 +9,10 @@ import numpy as np
 from sparing import hashing
 from sparing.native.compile import compiled
 
-CHECKED, WHERE, WHO, ANSWER, NORMALS = 0, 1, 2, 3, 16
-"""Indices in a round's stream: whether it is spot-checked, whether with another action, with which; which answer a rule draws; the first normal number."""
+CHECKED, WHERE, WHO, ANSWER, CONTEXT, NORMALS = 0, 1, 2, 3, 4, 16
+"""Indices in a round's stream: whether it is spot-checked, whether with another action, with which; which answer a rule draws; which
+place its context takes in the sample; the first normal number.
+"""
 
 OTHER_ACTION_SHARE = 0.05
 """Share of the spot checks that play another action than planned."""

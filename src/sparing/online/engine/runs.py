@@ -6,7 +6,7 @@ import numpy as np
 from numba.core import types
 
 from sparing.native.compile import Entry, compiled
-from sparing.online.engine import choice, random_stream, search, updates
+from sparing.online.engine import choice, context_sample, random_stream, search, updates
 from sparing.online.engine.choice import (
     EXPLORE,
     PENDING,
@@ -17,6 +17,7 @@ from sparing.online.engine.choice import (
     random_other_action,
     sampled,
 )
+from sparing.online.engine.context_sample import enter_context
 from sparing.online.engine.random_stream import CHECK_OTHER, NO_CHECK, normals, spot_check_kind, stream_key
 from sparing.online.engine.search import BoundsFlag, refresh_bounds
 from sparing.online.engine.state import SetsStruct
@@ -116,6 +117,8 @@ def run(
             slot = add_observation(t, action, x, reward)
             if bounds is not None:
                 refresh_bounds(t, slot)
+        if before + now == t.next_entry:
+            enter_context(t, x, key, before + now, 0)
         t.rounds_left -= t.discount_per_round
         actions[now], reasons[now] = action, reason
     return stop, budget
@@ -152,6 +155,9 @@ REMOVE_IMPUTED = Entry(updates.remove_imputed, TABLE, WHOLE, VECTOR, DOUBLE)
 STREAM_KEY = Entry(random_stream.stream_key, WHOLE, WHOLE)
 CHECK_KEY = Entry(random_stream.check_key, WHOLE, WHOLE, DOUBLE)
 SPOT_CHECK_KIND = Entry(random_stream.spot_check_kind, WHOLE, DOUBLE, types.boolean)
+FIND_NEXT_ENTRY = Entry(context_sample.find_next_entry, TABLE, WHOLE, WHOLE)
+ENTER_CONTEXT = Entry(context_sample.enter_context, TABLE, VECTOR, WHOLE, WHOLE, WHOLE)
+RENEW_SAMPLE = Entry(context_sample.renew_sample, TABLE)
 REFRESH_BOUNDS = Entry(search.refresh_bounds, TABLE, WHOLE)
 
 

@@ -9,6 +9,7 @@ from sparing.model.confidence import RADII
 from sparing.native.struct import Fields, Struct, StructArrays
 
 DOUBLE, SINGLE, WHOLE, FLAG = np.float64, np.float32, np.int64, np.bool_
+NEVER = 2**62  # a round that does not come
 OBSERVED_VIEW, PENDING_VIEW = 0, 1  # without and with pending calls, which are imputed by their predictions
 
 SETS: Fields = {
@@ -45,7 +46,13 @@ SETS: Fields = {
     # Shared.
     "metric": (DOUBLE, "P"),  # M, shared by all actions
     "metric_inverse": (DOUBLE, "P"),  # M⁻¹
-    "context_sample": (DOUBLE, "md"),  # logged contexts that stand for future ones (value of information)
+    "context_sample": (DOUBLE, "md"),  # contexts that stand for future ones (value of information)
+    "next_sample": (DOUBLE, "md"),  # the same, with the live contexts that entered since it was renewed
+    "logged_sample": (DOUBLE, "md"),  # the logged contexts in their places
+    "sample_ids": (
+        WHOLE,
+        "m",
+    ),  # identity of a live context of `next_sample`, 0 if it needs none; −1 for a logged one
     "touched": (WHOLE, "2"),  # actions with a slot of their own, in each view
     "next": (WHOLE, "2"),  # first position of `order` whose action shares slot 0, in each view
     "used": (WHOLE, ""),  # slots in use
@@ -55,6 +62,10 @@ SETS: Fields = {
     "last": (WHOLE, ""),  # `total` when the metric was last computed
     "digest": (WHOLE, ""),  # hash of the rewards learnt so far
     "changes": (WHOLE, ""),  # number of changes so far
+    "resampled": (WHOLE, ""),  # number of the last change of `context_sample`
+    "sampled_from": (WHOLE, ""),  # round from which live contexts enter the sample, or NEVER
+    "next_entry": (WHOLE, ""),  # round whose context enters next
+    "entered": (WHOLE, ""),  # contexts that entered since `context_sample` was renewed
     "kind": (WHOLE, ""),  # of radius, see KINDS
     "ridge": (DOUBLE, ""),  # λ
     "common": (DOUBLE, ""),  # ρ if all actions share it, else NaN

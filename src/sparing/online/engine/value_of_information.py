@@ -23,7 +23,7 @@ ROUGHLY = 1.0 + 1e-6
 @compiled
 def sync_cache(t: SetsStruct) -> None:
     """Update the lookahead cache: means at every x_j, the best two of them, and all bounds."""
-    fresh, n_shared = t.known < 0, min(count_shared_prior(t, t.active), 2)
+    fresh, n_shared = t.known < t.resampled, min(count_shared_prior(t, t.active), 2)
     anew = fresh or n_shared != t.shared_ranked or t.changed[0] > t.known
     rescaled = rescale(t)
     for j in range(len(t.best)):
@@ -32,8 +32,11 @@ def sync_cache(t: SetsStruct) -> None:
         if fresh or t.changed[slot] > t.known:
             for j in range(len(t.context_sample)):
                 t.future_means[j, slot] = dot(t.theta[slot], t.context_sample[j])
+        looked = fresh and t.quadratic_at[slot] >= 0
         if fresh or rescaled or t.changed[slot] > t.known:
             forget(t, slot)
+        if fresh:  # in new contexts, quadratic bounds pay at once where they paid in the old ones
+            t.widths_at[slot], t.looks[slot] = -1, PATIENCE if looked else 0
     t.shared_ranked = n_shared
     for slot in range(1, t.used):
         seen = in_view(t, slot)

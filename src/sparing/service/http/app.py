@@ -58,10 +58,16 @@ class ServiceCollector(Collector):
             "sparing_open_calls", "Calls without a reward yet.", labels=["experiment"]
         )
         seq = GaugeMetricFamily("sparing_model_seq", "The last event applied.", labels=["experiment"])
+        unseen = CounterMetricFamily(
+            "sparing_unseen",
+            "Decisions of this worker with a value that the log never had, or a clipped number.",
+            labels=["experiment"],
+        )
         for experiment in self.shown:
+            unseen.add_metric([experiment.name], experiment.unseen)
             waiting.add_metric([experiment.name], len(experiment.model.open))
             seq.add_metric([experiment.name], experiment.model.seq)
-        yield from (waiting, seq)
+        yield from (waiting, seq, unseen)
         writer = self.service.writer
         yield CounterMetricFamily("sparing_groups", "Groups committed by this worker.", value=writer.groups)
         took = SummaryMetricFamily("sparing_decide_seconds", "From a request to its commit, here.")
