@@ -88,6 +88,7 @@ UNCOMPARED_LINES = {
     "audit-*": "",  # upsides that say nothing, the radius and a second share of missing actions are not printed (0.3)
     "evaluate-*": r"^(aipw|mlips)\b|propensities were fitted",
     "learn-extrapolation": r"lower limit .* on held-out contexts",
+    "learn-pessimistic": r"1\.524",  # the name of the radius is not printed (0.3)
     "evaluate-*bootstrap": r"^[a-z]+ +-?[0-9.]+ ",
     **{
         case: ""
