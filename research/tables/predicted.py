@@ -65,7 +65,7 @@ def world(kind: str, logged: int, seed: int, rows: int) -> tuple[Log, Stream]:
             means = means + 0.4 * rng.standard_normal((rows, 1)) * bend[:, 0] * np.sqrt(d - 1)
         return (
             x,
-            means.clip(0, 1) if binary else means,
+            means.clip(0.02, 0.98) if binary else means,
             rng.random(rows) if binary else rng.standard_normal(rows),
         )
 
