@@ -213,4 +213,4 @@ def test_propensities_too_small_are_called_inconsistent():
         people(rng, 1500, 2), actions, np.zeros(1500), propensities=np.full(1500, 0.03), action_names=range(3)
     )
     (note,) = (note for note in sparing.audit(log).notes if "inconsistent" in note)
-    assert "33.33" in note
+    assert "mean weight 11.1" in note

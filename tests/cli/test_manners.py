@@ -238,7 +238,7 @@ def test_without_matplotlib_the_table_is_printed_all_the_same(quickly, folder, m
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = run("plan", "log.parquet", *QUICK, "--out", "none")
     assert done.exit_code == 0, done.output
-    assert "learner, * frontier" in done.stdout
+    assert "learner (* Pareto)" in done.stdout
     assert "pip install 'sparing[report]'" in done.stderr
     assert "sparing[report]" not in done.stdout
     assert not (folder / "none").exists()

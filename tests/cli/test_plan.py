@@ -70,7 +70,7 @@ def test_table_for_people_and_no_files_unasked(path, tmp_path, monkeypatch):
     words = ["plan", str(path), *QUICK, "--tolerances", "0.1, 0.3", "--learners", "economical,confident"]
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
-    assert result.stdout.startswith("How many rewards to ask for")
+    assert result.stdout.startswith("Rewards to request")
     for label in ("the log alone", "confident, τ 0.1", "confident, τ 0.3", "What this rests on"):
         assert label in result.stdout
     assert "certified" not in result.stdout

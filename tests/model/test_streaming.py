@@ -237,7 +237,6 @@ def spoilt(name, value, row=433):
         (exact_table(9, 500), {"reward": "gain"}),
         (exact_table(9, 500), {"contexts": ["x_0", "y"]}),
         (exact_table(9, 500), {"contexts": ["x_0", "action"]}),
-        (exact_table(9, 500, d=0), {}),
     ],
 )
 @pytest.mark.parametrize("cells", [0, statistics.COMPILED_CELLS], ids=["columns", "rows"])

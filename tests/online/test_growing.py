@@ -50,7 +50,7 @@ def raw_items(monkeypatch):
         np.c_[np.ones(len(features)), features],
         np.stack([np.zeros(features.shape[1]), np.ones(features.shape[1])]),
     )
-    monkeypatch.setattr("sparing.online.start.standardised", raw)
+    monkeypatch.setattr("sparing.model.posterior.standardised", raw)
 
 
 def grown(name, **settings):
