@@ -50,7 +50,7 @@ def run(unit: Record) -> Record:
     for price, name in itertools.product(PRICES, LEARNERS):
         if name in (ALONE, "`confident`", "`warm_started`") and price != PRICES[0]:
             continue
-        settings: Record = {"seed": unit["seed"]}
+        settings: Record = {"seed": unit["seed"], "allow_outside": True}
         if name == ALONE:
             settings |= {"call_cost": 0.0, "calls": 0, "horizon": rounds}
         elif "economical" in name:
