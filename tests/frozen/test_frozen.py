@@ -32,7 +32,11 @@ BY_PLACE = "logs of few contexts are split by a row's place at every size (0.2)"
 CHOSEN_ON_FOLDS = ("opr", "opr-dlm", "poem", "norm-poem", "ipw-logistic", "caipwl", "stacked", "auto")
 """Methods whose settings, chosen by cross-validation, are others on the recorded log."""
 
+NEW_PRIOR = "the hyperprior of real problems, scales integrated, joint worlds (0.3)"
+
 EXPECTED_CHANGES = {
+    "plan-*:*": NEW_PRIOR,
+    "demo:learners/*": NEW_PRIOR,
     "evaluate-*:estimates/aipw/*": "cross-fitted on other folds (0.2)",
     "evaluate-*:estimates/mlips/*": "propensities are fitted on other folds and rows (0.2)",
     "evaluate-bootstrap:estimates/*/*low": NEW_DRAWS,
@@ -73,6 +77,7 @@ EXPECTED_CHANGES = {
 WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
 
 EXPECTED_ADDITIONS = {
+    "plan-*:warnings": "where the log contradicts the plan's assumptions (0.3)",
     "*:*estimates/*/inconsistent": WEIGHTS_CHECKED,
     "*:*mean_weight": WEIGHTS_CHECKED,
     "*:propensities/inconsistent": WEIGHTS_CHECKED,
@@ -85,6 +90,8 @@ EXPECTED_ADDITIONS = {
 """Keys that were not there when it was recorded, by case and place in the JSON, and why."""
 
 UNCOMPARED_LINES = {
+    "plan-*": "",  # the interval of outcomes is printed, and the numbers are of the new prior (0.3)
+    "demo": "",  # as above
     "audit-*": "",  # upsides that say nothing, the radius and a second share of missing actions are not printed (0.3)
     "evaluate-*": r"^(aipw|mlips)\b|propensities were fitted",
     "learn-extrapolation": r"lower limit .* on held-out contexts",

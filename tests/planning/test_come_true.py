@@ -28,7 +28,7 @@ def test_the_net_gain_of_few_logged_actions_is_not_promised_but_predicted():
 @pytest.mark.parametrize("logged", [2, 5])
 def test_predicted_nets_and_intervals_hold(kind, logged):
     """200 worlds: the mean net within 2.5 standard errors, 90 % intervals in 85–97 %, values' 95 % intervals in 92.5–97.5 %."""
-    values = found(kind, logged, range(1000, 1200), rows=500)
+    values = found(kind, logged, range(1000, 1200), rows=300)
     assert agrees(values["off"])
     for name in ("net", "calls", "regret"):
         assert 0.85 <= values[name].mean() <= 0.98, name
@@ -39,6 +39,6 @@ def test_predicted_nets_and_intervals_hold(kind, logged):
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["cubic", "missing feature"])
 def test_where_the_model_does_not_fit_most_outcomes_are_still_in_the_interval(kind):
-    values = found(kind, 3, range(2000, 2060), rows=1000)
+    values = found(kind, 3, range(2000, 2060), rows=500)
     assert values["net"].mean() >= 0.75
     assert values["regret"].mean() >= 0.75
