@@ -1,7 +1,7 @@
 """Real reward matrices, every action's reward known in every row, and logs with a gap drawn from them.
 
 Four of them may not be redistributed: they are read from the folder named by SPARING_MATRICES (`NAME.npz` with `X` (n, d) and
-`R` (n, K)), and left out without it. The others are fetched by `sparing.simulation.datasets`.
+`R` (n, K)). The others are fetched by `sparing.simulation.datasets`.
 """
 
 import functools
@@ -10,30 +10,28 @@ from pathlib import Path
 
 import numpy as np
 
+from sparing.errors import DataError
 from sparing.log import Log, Support
 from sparing.simulation import RoutingWorld, datasets
 from sparing.simulation.worlds import Stream
 
 FOLDER = "SPARING_MATRICES"
 OWN = ("routellm", "llmrouter", "translation", "reactions")
-FETCHED = ("llm-routing", "pendigits", "satimage", "segment", "letter", "optdigits", "texture")
+NAMES = (*OWN, "llm-routing", "pendigits", "satimage", "segment", "letter", "optdigits", "texture")
 GAPS = ("best", "third", "worst", "region")
 """Which actions the log never tried: the best on average, 30 % of them, the worst, or the best in half of all contexts."""
 
 MOST = 2000  # rows of a log, and live rounds
 
 
-def names() -> tuple[str, ...]:
-    """The matrices that can be loaded here."""
-    folder = os.environ.get(FOLDER)
-    given = [name for name in OWN if folder and (Path(folder) / f"{name}.npz").is_file()]
-    return (*given, *FETCHED)
-
-
 @functools.cache
 def load(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Contexts with a constant and standardised features (n, d), and rewards (n, K)."""
     if name in OWN:
+        if FOLDER not in os.environ:
+            raise DataError(
+                f"{name} may not be redistributed; name the folder that has {name}.npz in {FOLDER}"
+            )
         with np.load(Path(os.environ[FOLDER]) / f"{name}.npz", allow_pickle=False) as arrays:
             features, rewards = arrays["X"].astype(float), arrays["R"].astype(float)
     elif name == "llm-routing":

@@ -32,13 +32,13 @@ class Setting:
     """Matrices, gaps of the log, and seeds."""
 
     seeds: tuple[int, ...] = tuple(range(20))
-    sets: tuple[str, ...] = ()
+    sets: tuple[str, ...] = matrices.NAMES
     gaps: tuple[str, ...] = matrices.GAPS
 
 
 def units(setting: Setting) -> list[Record]:
     """A matrix, a gap and a seed each."""
-    places = itertools.product(setting.sets or matrices.names(), setting.gaps, setting.seeds)
+    places = itertools.product(setting.sets, setting.gaps, setting.seeds)
     return [{"set": name, "gap": gap, "seed": seed} for name, gap, seed in places]
 
 
