@@ -81,7 +81,8 @@ def run(unit: Record) -> Record:
     """The plan of one log, what `economical` and the log alone then do, and whether intervals hold it."""
     log, stream = world(unit["kind"], unit["logged"], unit["seed"], unit["rows"])
     cost, rounds, seed = PRICE * SIZE.get(unit["kind"], 1.0), len(stream), unit["seed"]
-    found = plan(log, horizon=rounds, call_cost=cost, learners=("economical",), workers=1, seed=seed)
+    settings: Record = {"worlds": unit.get("worlds", 40), "workers": 1, "seed": seed}
+    found = plan(log, horizon=rounds, call_cost=cost, learners=("economical",), **settings)
     option = found.options[1]
     starts = [
         algorithms.economical(log, call_cost=cost, horizon=rounds, seed=seed, calls=calls)

@@ -7,7 +7,8 @@ from research.tables.predicted import run
 
 
 def found(kind, logged, seeds, rows):
-    runs = [run({"kind": kind, "logged": logged, "seed": seed, "rows": rows})["rows"][0] for seed in seeds]
+    about = {"kind": kind, "logged": logged, "rows": rows, "worlds": 19}
+    runs = [run({**about, "seed": seed})["rows"][0] for seed in seeds]
     return {name: np.array([each[name] for each in runs]) for name in runs[0]}
 
 
@@ -25,10 +26,9 @@ def test_the_net_gain_of_few_logged_actions_is_not_promised_but_predicted():
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["normal", "0/1"])
-@pytest.mark.parametrize("logged", [2, 5])
-def test_predicted_nets_and_intervals_hold(kind, logged):
+def test_predicted_nets_and_intervals_hold(kind):
     """200 worlds: the mean net within 2.5 standard errors, 90 % intervals in 85–97 %, values' 95 % intervals in 92.5–97.5 %."""
-    values = found(kind, logged, range(1000, 1200), rows=300)
+    values = found(kind, 3, range(1000, 1200), rows=300)
     assert agrees(values["off"])
     for name in ("net", "calls", "regret"):
         assert 0.85 <= values[name].mean() <= 0.98, name
@@ -39,6 +39,6 @@ def test_predicted_nets_and_intervals_hold(kind, logged):
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["cubic", "missing feature"])
 def test_where_the_model_does_not_fit_most_outcomes_are_still_in_the_interval(kind):
-    values = found(kind, 3, range(2000, 2060), rows=500)
+    values = found(kind, 3, range(2000, 2040), rows=500)
     assert values["net"].mean() >= 0.75
     assert values["regret"].mean() >= 0.75

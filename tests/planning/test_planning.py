@@ -290,3 +290,11 @@ def test_planned_worlds_break_ties_each_in_its_own_way(monkeypatch):
     assert len({key for *_, key in seen}) >= 7
     for priority, order, _ in seen:
         assert [priority[action] for action in order] == sorted(priority)
+
+
+def test_rewards_that_never_vary_can_be_planned_from():
+    """Red always earns 1 and blue 0: the noise is estimated as 0 and raised until the posterior is exact."""
+    x = np.tile([[1.0, 1, 0], [1, 0, 1], [1, 1, 0]], (40, 1))
+    actions, rewards = np.tile([0, 1, 1], 40), np.tile([1.0, 0, 0], 40)
+    log = sparing.Log.from_indices(x, actions.astype(np.int32), rewards, ("red", "blue", "gold"))
+    assert plan(log, horizon=20, call_cost=0.05, learners="economical", worlds=19, workers=1).options

@@ -273,7 +273,7 @@ def posterior_sets(
     context_sample: np.ndarray | None = None,
 ) -> tuple[ConfidenceSets, Prior]:
     """Sets of the posterior, and their prior; σ is raised until every V_a can be learnt on exactly."""
-    for _ in range(MOST_RAISES):
+    for attempt in range(MOST_RAISES):
         known, origins = replace(assumptions, noise=prior.noise), InitialSets.of(prior, sums)
         try:
             sets = ConfidenceSets(
@@ -291,6 +291,8 @@ def posterior_sets(
             if sets.condition <= CONDITION / 2:
                 return sets, prior
             least = 1.1 * prior.noise * float(np.sqrt(2 * sets.condition / CONDITION))
+            # With hardly any noise, V depends on rounding more than on σ, and small raises change nothing.
+            least = max(least, 2.0 ** (attempt - 2) * prior.noise)
         prior = prior.with_noise(sums, least)
     raise SettingError(
         "some features repeat others so closely that no posterior is exact in double precision. Scale the features to sizes "
