@@ -187,11 +187,11 @@ def check_folder(path: str | os.PathLike[str]) -> None:
         raise FileError(f"cannot create the folder {target}: {standing} is a file. Choose another")
 
 
-def folder(path: str | os.PathLike[str]) -> Path:
-    """Return a folder, created if it does not exist."""
+def folder(path: str | os.PathLike[str], *, private: bool = False) -> Path:
+    """Return a folder, created if it does not exist; a new `private` one is for its owner alone."""
     target = Path(path)
     try:
-        target.mkdir(parents=True, exist_ok=True)
+        target.mkdir(mode=0o700 if private else 0o777, parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(
             f"cannot create the folder {target}: {error.strerror or error}. Choose another"

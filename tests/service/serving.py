@@ -17,7 +17,7 @@ import sparing
 from sparing.service import events, server
 from sparing.service.http.auth import new_key
 from sparing.service.maintenance import verify
-from sparing.service.server import ServerSettings, Service
+from sparing.service.server import LimitedProtocol, ServerSettings, Service
 from sparing.service.store import open_store
 from sparing.simulation import LinearWorld, draw_log
 
@@ -114,7 +114,7 @@ def posted(http, raw, path):
 
 
 @contextlib.contextmanager
-def running(service, **settings):
+def running(service, *, http=LimitedProtocol, **settings):
     """The base URL of a running service: a Service, Settings, or a store's folder with settings. It is ready, and stopped at the end."""
     if isinstance(service, Path):
         service = ServerSettings(service, **settings)
@@ -122,7 +122,9 @@ def running(service, **settings):
         service = Service(service)
     bound = socket.socket()
     bound.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(service.app(), log_level="warning", access_log=False, ws="none", lifespan="on")
+    config = uvicorn.Config(
+        service.app(), http=http, log_level="warning", access_log=False, ws="none", lifespan="on"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
     thread.start()

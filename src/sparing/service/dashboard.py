@@ -3,7 +3,7 @@
 import asyncio
 import os
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
@@ -170,9 +170,9 @@ async def overview(
     now: int,
     started: int = STARTED,
     worker: str | None = None,
-    alarm: str | None = None,
+    alarms: Sequence[str] = (),
 ) -> Overview:
-    """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarm` its problem."""
+    """Return the dashboard's message at a time (µs); `worker` is the name of this process, `alarms` its problems."""
     store, number, about_log = writer.store, experiment.number, experiment.config.get("about", {})
     known = _known.setdefault(writer, {}).setdefault(number, CounterCache())
     async with known.lock:  # concurrent requests share one count
@@ -184,7 +184,7 @@ async def overview(
     closed = await _closed(store, number, upto)
     latest = min(upto, experiment.model.seq)
     recent = await store.record(number, "d.seq <= $2", latest, limit=SHOWN, newest=True)
-    health, ill = await _health(writer, experiment, now, started, worker, alarm)
+    health, ill = await _health(writer, experiment, now, started, worker, alarms)
     model = experiment.model
     steps, reasons = TimeBins.of(totals, now), totals.reasons()
     compared, so_far = comparison.compare(totals, steps, model.options, since=since, now=now, ratio=ratio)
@@ -219,9 +219,9 @@ async def overview(
         recent=[msgspec.convert(recorded(experiment, one), Recent, from_attributes=True) for one in recent],
         health=health,
     )
-    alarms = [Look("alarm", text) for text in ill]
+    problems = [Look("alarm", text) for text in ill]
     looks = health_checks(model, page, closed, left_out, outside)
-    return msgspec.structs.replace(page, look=[*alarms, *looks])
+    return msgspec.structs.replace(page, look=[*problems, *looks])
 
 
 async def _shares(
@@ -250,15 +250,18 @@ async def _closed(store: Store, number: int, upto: int) -> list[str]:
 
 
 async def _health(
-    writer: Writer, experiment: Experiment, now: int, started: int, worker: str | None, alarm: str | None
+    writer: Writer,
+    experiment: Experiment,
+    now: int,
+    started: int,
+    worker: str | None,
+    alarms: Sequence[str],
 ) -> tuple[Health, list[str]]:
     store, model = writer.store, experiment.model
     workers = await store.workers(experiment.number, now - PRESENT)
     snapshots = await store.snapshots(experiment.number)
     ((backup,),) = await store.driver.read("select last_backup from store")
-    ill = disagreeing(workers)
-    if alarm is not None:
-        ill.append(alarm)
+    ill = [*disagreeing(workers), *alarms]
     if writer.idle:
         ill.append(
             "The store could not be written in the last second. Requests are refused with 503 until it can. Check the disk or the database"

@@ -156,6 +156,8 @@ async def expire_contexts(writer: Writer, experiment: Experiment, now: int) -> E
     if retention is None:
         return None
     before = now - round(retention * events.SECOND)
+    if before <= 0:  # older versions accepted any number
+        return None
     found = await writer.store.driver.read(
         f"select seq from decisions where experiment = $1 and ts < $2 and {NOT_ERASED} order by seq limit 1",
         experiment.number,

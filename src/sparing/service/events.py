@@ -136,6 +136,11 @@ def id_bytes(text: str) -> bytes | None:
     return bytes.fromhex(text.replace("-", ""))
 
 
+def may_be_decision(text: str) -> bool:
+    """Whether a text has the form of the ids that `new_id` makes: a UUID of version 7."""
+    return ID.fullmatch(text) is not None and text[14] == "7"
+
+
 def now() -> int:
     return time.time_ns() // 1000
 

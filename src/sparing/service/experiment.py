@@ -233,9 +233,23 @@ class ExperimentState:
             heapq.heappop(self._expiring)
         return bool(self._expiring) and self._expiring[0][0] <= ts
 
-    def expired_pending(self, ts: int) -> list[int]:
-        """Return the pending decisions whose window has closed by this time, in order of closing."""
-        return [seq for expires, seq in sorted(self._expiring) if expires <= ts and seq in self.open]
+    def expired_pending(self, ts: int, limit: int) -> list[int]:
+        """Return the first `limit` pending decisions whose window has closed by this time, in order of closing.
+
+        Only the expired part of the heap is visited, so the cost does not depend on how many decisions are pending.
+        """
+        heap, found = self._expiring, list[int]()
+        frontier = [(heap[0], 0)] if heap else []
+        while frontier and len(found) < limit:
+            (expires, seq), place = heapq.heappop(frontier)
+            if expires > ts:
+                break
+            if seq in self.open:
+                found.append(seq)
+            for child in (2 * place + 1, 2 * place + 2):
+                if child < len(heap):
+                    heapq.heappush(frontier, (heap[child], child))
+        return found
 
     def context(self, stored: bytes) -> np.ndarray:
         """Return a stored context as the learner sees it, (d,)."""

@@ -40,6 +40,7 @@ REWARDS = (
 )
 CHUNK = 2000
 SHOWN = 20  # decisions listed in a refusal
+LONGEST_RETENTION = 3.2e9  # seconds
 # Events that may be replayed under the lock, and attempts to get below that before taking it.
 SHORT, PASSES = 2000, 5
 
@@ -92,6 +93,10 @@ def check_options(options: Options, learner: Learner) -> None:
         raise SettingError("default_reward needs reward_window: it is learnt when the window closes")
     if options.default_reward is not None:
         as_reward(options.default_reward, learner.reward_range)
+    if options.retention is not None and options.retention > LONGEST_RETENTION:
+        raise SettingError(
+            f"retention={options.retention:g} seconds; must be at most {LONGEST_RETENTION:g}, a century. Leave it out to keep contexts"
+        )
     if options.retention is not None and options.retention < (options.reward_window or 0.0):
         raise SettingError(
             "retention is shorter than reward_window; must be as long, or contexts are erased before their rewards arrive"

@@ -44,6 +44,9 @@ class ExperimentRegistry:
             raise not_found(f"there is no experiment {name!r}; must be one of: {known}", "unknown_experiment")
         return self._names[name]
 
+    def has(self, name: str) -> bool:
+        return name in self._names
+
     def by_id(self, number: int) -> Experiment:
         return self._known[number]
 

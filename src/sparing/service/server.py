@@ -17,6 +17,7 @@ import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
@@ -26,7 +27,7 @@ from sparing.service.http.auth import Guard
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
 from sparing.service.store import open_store
-from sparing.service.store.driver import StoreError
+from sparing.service.store.driver import LostError, StoreError
 from sparing.service.transactions import ExpirePending
 from sparing.service.writer import Writer
 from sparing.validation import one_of
@@ -40,6 +41,7 @@ SNAPSHOT_EVERY = 20_000  # events
 ENVIRONMENT = "SPARING_SERVICE"
 
 BACKLOG = 2048
+MAX_HEAD = 64 * 2**10  # bytes of a request's first line and headers
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,29 @@ class ServerSettings:
     key: str | None = None
     names: tuple[str, ...] = ()
     durability: str = "power"
+
+
+class LimitedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with a limit on the size of a request's head, which httptools would collect without end."""
+
+    _head: int | None = None  # bytes received of a head that is not complete
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head = None
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._head is None:
+            return
+        self._head += len(data)
+        if self._head > MAX_HEAD and not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
+            self.transport.close()
 
 
 class Application(Starlette):
@@ -66,7 +91,7 @@ class Application(Starlette):
 
 
 class Service:
-    """One worker. `alarms` are problems for an operator."""
+    """One worker. `alarms` are problems for an operator; `failing` has the periodic tasks whose last round failed."""
 
     def __init__(self, settings: ServerSettings, *, clock: Callable[[], int] = events.now) -> None:
         self.settings, self.clock = settings, clock
@@ -77,9 +102,14 @@ class Service:
         self.worker = f"{socket.gethostname()}-{os.getpid()}"
         self.started = events.now()
         self.alarms: dict[str, str] = {}
+        self.failing: dict[str, str] = {}
         self.ready = False
         self._tasks: list[asyncio.Task[None]] = []
         self._looks = 0
+
+    def alarms_of(self, name: str) -> list[str]:
+        """Return the problems of this process that concern an experiment."""
+        return [*self.failing.values(), *(text for known, text in self.alarms.items() if known == name)]
 
     @property
     def shared(self) -> bool:
@@ -102,9 +132,9 @@ class Service:
             await experiments.rebase(self.writer, experiment)
         self.writer.start()
         self._tasks = [
-            asyncio.create_task(self._repeat(POLL_SECONDS, self._expire)),
-            asyncio.create_task(self._repeat(1.0, self._poll)),
-            asyncio.create_task(self._repeat(MAINTENANCE_SECONDS, self._maintain)),
+            asyncio.create_task(self._repeat("expiry of pending calls", POLL_SECONDS, self._expire)),
+            asyncio.create_task(self._repeat("reading of keys", 1.0, self._poll)),
+            asyncio.create_task(self._repeat("snapshots and retention", MAINTENANCE_SECONDS, self._maintain)),
         ]
         gc.collect()
         gc.freeze()  # long-lived objects; scanning them again only takes time
@@ -125,15 +155,20 @@ class Service:
                     await snapshots.snapshot_here(self.writer, experiment)
         await self.store.close()
 
-    async def _repeat(self, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
+    async def _repeat(self, name: str, seconds: float, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task again and again. A failed round is an alarm until one succeeds; a lost store ends the process."""
         while True:
             await asyncio.sleep(seconds)
             try:
                 await task()
-            except (ServiceError, StoreError):
-                continue  # requests get the same error
-            except Exception:
-                traceback.print_exc(file=sys.stderr)
+                self.failing.pop(name, None)
+            except LostError as error:
+                self.writer.lost(error)
+                return
+            except Exception as error:
+                if name not in self.failing and not isinstance(error, (ServiceError, StoreError)):
+                    traceback.print_exc(file=sys.stderr)
+                self.failing[name] = f"the {name} failed: {error}"
 
     async def _expire(self) -> None:
         if self.shared:
@@ -303,6 +338,7 @@ def run(
         backlog=BACKLOG,
         log_level="warning",
         access_log=False,
+        http=LimitedProtocol,
         server_header=False,
         timeout_graceful_shutdown=10,
     )

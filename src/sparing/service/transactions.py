@@ -107,6 +107,12 @@ class TransactionHandler:
                         "request_id",
                     )
                 return answer(model, stored.decision)
+            if events.may_be_decision(asked.request_id) and events.id_bytes(asked.request_id) in self._ids:
+                raise conflict(
+                    "request_conflict",
+                    f"request_id {asked.request_id!r} is the id of another decision. Use a new one",
+                    "request_id",
+                )
         given = np.array(asked.context) if isinstance(asked.context, list) else asked.context
         try:
             x = model.learner.context(given)
@@ -196,7 +202,7 @@ class TransactionHandler:
         """Close decisions whose window has passed; return how many."""
         experiment = self.registry.get(work.experiment)
         model, options = experiment.model, experiment.model.options
-        due = [seq for seq in model.expired_pending(self.ts) if seq in self._seqs]
+        due = [seq for seq in model.expired_pending(self.ts, len(self._seqs)) if seq in self._seqs]
         for seq in due:
             waiting = model.open[seq]
             decision = self._seqs[seq].decision

@@ -48,7 +48,7 @@ class Writer:
         clock: Callable[[], int] = events.now,
         on_lost: Callable[[BaseException], None] = exit_process,
     ) -> None:
-        self.store, self.registry, self.clock, self._on_lost = store, registry, clock, on_lost
+        self.store, self.registry, self.clock, self.lost = store, registry, clock, on_lost
         self._queue: deque[QueuedRequest] = deque()
         self._come = asyncio.Event()
         self._exclusive = asyncio.Lock()
@@ -133,6 +133,8 @@ class Writer:
             if type(work) is Decide:
                 if work.asked.request_id is not None:
                     requests.setdefault(work.experiment, []).append(work.asked.request_id)
+                    if events.may_be_decision(work.asked.request_id):
+                        ids.setdefault(events.id_bytes(work.asked.request_id) or b"", [])
             elif isinstance(work, Reward | Activate):
                 identity = events.id_bytes(work.named)
                 recent = self._recent.get(identity or b"")
@@ -143,7 +145,7 @@ class Writer:
                 else:
                     requests.setdefault(work.experiment, []).append(work.named)
             elif isinstance(work, ExpirePending):
-                due = self.registry.get(work.experiment).model.expired_pending(transaction.ts)[:MAX_EXPIRED]
+                due = self.registry.get(work.experiment).model.expired_pending(transaction.ts, MAX_EXPIRED)
                 transaction.load(await self.store.find("seq", due))
         if ids:
             found = await self.store.find("decision_id", list(ids))
@@ -193,7 +195,7 @@ class Writer:
             await self.store.write(rows)
             await self.store.commit()
         except LostError as error:
-            self._on_lost(error)
+            self.lost(error)
             await self._undo(rows, transaction)
             raise unavailable("store", "the store failed; the service stops") from error
         except BaseException as error:

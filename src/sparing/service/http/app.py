@@ -18,7 +18,16 @@ from sparing.service import page
 from sparing.service.errors import ServiceError, not_found
 from sparing.service.http import decisions, experiments, personalizer
 from sparing.service.http.auth import COOKIE, SESSION
-from sparing.service.http.endpoint import ENDPOINTS, Call, Reply, endpoint, openapi_document, problem, respond
+from sparing.service.http.endpoint import (
+    ENDPOINTS,
+    MAX_SESSION_BODY,
+    Call,
+    Reply,
+    endpoint,
+    openapi_document,
+    problem,
+    respond,
+)
 from sparing.service.messages import SessionRequest
 from sparing.service.registry import Experiment
 from sparing.service.server import Service
@@ -74,7 +83,9 @@ class ServiceCollector(Collector):
         took.add_metric([], writer.decided, writer.decided_seconds)
         yield took
         yield GaugeMetricFamily(
-            "sparing_alarms", "Problems that need an operator.", value=len(self.service.alarms)
+            "sparing_alarms",
+            "Problems that need an operator.",
+            value=len(self.service.alarms) + len(self.service.failing),
         )
 
 
@@ -87,7 +98,7 @@ async def text(service: Service, only: str | None) -> bytes:
     return generate_latest(registry)
 
 
-@endpoint("POST", "/session", role=None, status=204)
+@endpoint("POST", "/session", role=None, status=204, limit=MAX_SESSION_BODY)
 async def session(service: Service, call: Call, body: SessionRequest) -> Reply:
     """Exchange a key for a read-only session cookie, for the dashboard."""
     return _set_cookie(call, service.guard.session(body.key), SESSION)
@@ -116,8 +127,9 @@ async def healthz(request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    ready = request.app.state.service.ready
-    return Response("ready\n" if ready else "starting\n", 200 if ready else 503, media_type="text/plain")
+    service: Service = request.app.state.service
+    said = "; ".join(service.failing.values()) or "ready" if service.ready else "starting"
+    return Response(f"{said}\n", 200 if said == "ready" else 503, media_type="text/plain")
 
 
 async def document(request: Request) -> Response:

@@ -1,5 +1,6 @@
 """Typed endpoints: one declaration gives decoding, encoding, problem details and the OpenAPI document."""
 
+import asyncio
 import inspect
 import json
 import re
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 MAX_BODY = 16 * 2**20  # bytes, except for logs
 MAX_LOG_BODY = 512 * 2**20
+MAX_SESSION_BODY = 4 * 2**10
+DECODED_HERE = 256 * 2**10  # bytes; larger bodies are decoded in a thread, so that other requests do not wait
 LONGEST = 18  # digits of a content length
 DIGITS = re.compile(r"[0-9]{1,19}")
 # Written by some JSON encoders, but not JSON.
@@ -152,6 +155,9 @@ class Endpoint:
         caller = service.guard.admit(headers, self.role, path.get("experiment"), chooses=self.chooses)
         if self.role is not None and not service.ready:
             raise unavailable("starting", "the service is starting. Try again")
+        if caller.experiment is not None and not service.registry.has(caller.experiment):
+            # The registry's own message lists the other experiments, which this key may not know.
+            raise not_found(f"there is no experiment {caller.experiment!r}", "unknown_experiment")
         query = _query(scope["query_string"], self.query)
         call = Call(path, query, caller, headers, scope)
         if self._decoder is None:
@@ -159,7 +165,11 @@ class Endpoint:
         else:
             _check_type(headers)
             raw = await _body(receive, headers, self.limit)
-            found = await self.handler(service, call, _decoded(self._decoder, raw))
+            if len(raw) > DECODED_HERE:
+                body = await asyncio.to_thread(_decoded, self._decoder, raw)
+            else:
+                body = _decoded(self._decoder, raw)
+            found = await self.handler(service, call, body)
         if isinstance(found, Reply):
             return found
         return Reply(self.status, self._encode(found), (JSON,))
@@ -237,6 +247,8 @@ async def _body(receive: Receive, headers: dict[bytes, bytes], limit: int) -> by
 
 
 def _too_large(limit: int) -> ServiceError:
+    if limit < 2**20:
+        return ServiceError(413, "too_large", f"the request exceeds {limit // 2**10} KiB")
     return ServiceError(
         413,
         "too_large",

@@ -164,7 +164,7 @@ async def summary(service: Service, call: Call) -> Overview:
         now=service.clock(),
         started=service.started,
         worker=service.worker,
-        alarm=service.alarms.get(experiment.name),
+        alarms=service.alarms_of(experiment.name),
     )
 
 

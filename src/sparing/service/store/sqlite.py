@@ -45,6 +45,8 @@ class Sqlite:
         if not create and not self.path.exists():
             raise FileError(f"{self.path} does not exist. `sparing serve` creates a store")
         try:
+            if create:
+                self.path.touch(mode=0o600)  # the files beside it get the same mode from SQLite
             self._writer = apsw.Connection(str(self.path))
             self._prepare(self._writer)
             self._reader = apsw.Connection(str(self.path))
@@ -55,7 +57,7 @@ class Sqlite:
                 raise FileError(f"{self.path} is not a store of sparing: its tables are missing")
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise FileError(f"{self.path} is not a store of sparing, or is damaged: {error}") from None
-        except apsw.CantOpenError as error:
+        except (apsw.CantOpenError, OSError) as error:
             raise FileError(f"cannot open {self.path}: {error}") from None
         self._thread = ThreadPoolExecutor(1, "commit")
 

@@ -104,7 +104,7 @@ class Store:
 
     async def open(self, *, create: bool = False) -> None:
         if create:
-            archive.folder(self.folder)
+            archive.folder(self.folder, private=True)
         await self.driver.connect(create=create)
         try:
             await migrate(self.driver)
