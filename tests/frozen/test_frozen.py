@@ -77,6 +77,8 @@ EXPECTED_CHANGES = {
 WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
 
 EXPECTED_ADDITIONS = {
+    "store-about:*options/holdout_group": "experiments hold out subjects independently (0.3)",
+    "openapi:*holdout_group": "experiments hold out subjects independently (0.3)",
     "plan-*:warnings": "where the log contradicts the plan's assumptions (0.3)",
     "*:*estimates/*/inconsistent": WEIGHTS_CHECKED,
     "*:*mean_weight": WEIGHTS_CHECKED,

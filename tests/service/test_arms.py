@@ -144,3 +144,19 @@ def test_a_budget_is_never_exceeded(learner, options, most):
             model.apply(one, x)
         limit = most if options.budget_calls is not None or not period else 0
         assert sum(calls) == limit if learner != "confident" else sum(calls) <= limit
+
+
+def test_holdouts_of_two_experiments_are_independent_unless_they_share_a_group():
+    held = {}
+    for group in ("one", "two", None):
+        model = model_of("confident", Options(holdout=0.5, holdout_group=group))
+        drawn = [
+            decided(model, number, contexts(5, 1)[0], subject=number.to_bytes(16)) for number in range(600)
+        ]
+        held[group] = np.array([one.arm == "holdout" for one in drawn])
+    table = np.histogram2d(held["one"], held["two"], bins=2)[0]
+    assert stats.fisher_exact(table).pvalue > 1e-3
+    assert all(0.4 < one.mean() < 0.6 for one in held.values())
+    # Without a group the draw is that of older stores, whose decisions can be replayed.
+    old = [experiment.keyed_uniform(SALT, "holdout", number.to_bytes(16)) < 0.5 for number in range(600)]
+    assert held[None].tolist() == old

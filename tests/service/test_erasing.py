@@ -20,7 +20,7 @@ from service.building import (
     same,
     trial,
 )
-from sparing.service import erasure, events, experiments, maintenance, snapshots
+from sparing.service import dashboard, erasure, events, experiments, maintenance, snapshots
 from sparing.service.erasure import erase, expire_contexts
 from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
@@ -163,9 +163,10 @@ def test_what_is_erased_and_what_stays(tmp_path, by):
             assert only(writer).model.digest != digest
             (first, second) = [found.decision for found in await writer.store.record(1, "d.seq > 0")]
             assert (first.context, first.context_id, first.subject) == (None, None, None)
-            assert (first.request_id, first.request_hash) == ("r1", b"h" * 16)
+            assert (first.request_id, first.request_hash) == ("r1", None)
             assert (second.context_id, second.context is None) == ('"visitor-8"', False)
-            assert await writer.submit(mine) == answer
+            with pytest.raises(ServiceError, match="was erased"):
+                await writer.submit(mine)
             assert (await reward(writer, answer, 0.5)).status == "duplicate"
             assert (await reward(writer, other, 0.1)).status == "taken"
             for needle in (SECRET.tobytes(), b"visitor-7", b"s" * 16):
@@ -308,3 +309,48 @@ def test_retention_is_not_shorter_than_the_window(tmp_path):
                 pass
 
     ran(run())
+
+
+def test_nothing_that_stays_gives_the_context_back(tmp_path):
+    """The hash of the request and the estimate are functions of the context: whoever has the store could try all contexts."""
+
+    async def whole():
+        async with trial(tmp_path, "warm_started") as writer:
+            request = asking(SECRET, request_id="visit-1")._replace(request_hash=b"h" * 16, subject=b"s" * 16)
+            await writer.submit(request)
+            await decide(writer, SECRET)
+            await erase(writer, NAME, who="test", subject=b"s" * 16)
+            rows = await writer.store.driver.read(
+                "select context, context_id, subject, request_hash, value, low, high, worth from decisions order by seq"
+            )
+            assert rows[0] == (None, None, None, None, 0.0, 0.0, 0.0, None)
+            assert rows[1][4] != 0.0
+            kept = [dashboard.recorded(only(writer), one) for one in await writer.store.record(1, "true")]
+            assert [one.value is None for one in kept] == [True, False]
+            with pytest.raises(ServiceError) as caught:
+                await writer.submit(request)
+            assert caught.value.code == "erased"
+            await sound(writer)
+
+    ran(whole())
+
+
+def test_the_sample_ratio_leaves_erased_subjects_out(tmp_path):
+    """Eight visits of each of thirty subjects: once erased, every visit would count as a subject of its own."""
+
+    async def whole():
+        async with trial(tmp_path, options=Options(holdout=0.3)) as writer:
+            for visit in range(240):
+                who = bytes([visit % 30]) * 16
+                await writer.submit(asking(contexts(visit, 1)[0])._replace(subject=who))
+            before = await dashboard.CounterCache().count_arms(
+                writer.store, 1, 0, await writer.store.last_seq()
+            )
+            assert sum(before) == 30
+            await erase(writer, NAME, who="test", subject=bytes([0]) * 16)
+            after = await dashboard.CounterCache().count_arms(
+                writer.store, 1, 0, await writer.store.last_seq()
+            )
+            assert sum(after) == 29
+
+    ran(whole())

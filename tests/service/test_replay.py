@@ -283,3 +283,26 @@ def test_times_never_go_back(tmp_path):
             assert times == sorted(times) == [2000 * events.SECOND] * 2
 
     ran(story())
+
+
+def test_verify_sees_one_moment_while_others_write(stores):
+    """A decision that comes between two reads of a verification is not a fault."""
+
+    async def whole():
+        async with trial(None, store=stores()) as writer:
+            await live(writer, 1, 20)
+            store = stores()
+            async with store.reading():
+                plain, come = store.totals, []
+
+                async def late(number):
+                    come.append(await decide(writer, contexts(9, 1)[0]))
+                    return await plain(number)
+
+                store.totals = late
+                (verdict,) = await maintenance.verify(store)
+            assert come
+            assert verdict.faults == []
+            assert verdict.decisions == 20
+
+    ran(whole())

@@ -38,7 +38,7 @@ CALLED, SKIPPED, CHECKED, HOLDOUT = range(4)
 
 DECISIONS, REWARDS, SUM, SQUARES = range(4)  # the sums of a kind
 # Options that decide which decisions are comparable.
-SHARES = ("check", "holdout", "holdout_policy")
+SHARES = ("check", "holdout", "holdout_policy", "holdout_group")
 
 
 @dataclass(frozen=True, eq=False)

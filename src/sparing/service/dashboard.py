@@ -98,7 +98,8 @@ class CounterCache:
                 self._forget()
             for arm, subject, count in await store.driver.read(
                 "select arm, subject, count(*) from decisions where experiment = $1 and seq > $2 and seq <= $3 "
-                "and arm in ('policy', 'holdout') group by arm, subject",
+                # An erased decision has lost its subject, and would count as one without.
+                "and arm in ('policy', 'holdout') and context is not null group by arm, subject",
                 *(experiment, after, end),
             ):
                 if subject is None:
@@ -160,6 +161,8 @@ def recorded(experiment: Experiment, found: StoredDecision) -> Record:
         "reward": None if closed is None else closed.value,
         "outcome": None if closed is None else closed.kind,
     }
+    if one.context is None:  # erased, with what would give it back
+        stored |= dict.fromkeys(("value", "low", "high"))
     return Record(**stored)
 
 

@@ -1,8 +1,9 @@
 """Erasure of contexts from the store and from every state file; decisions and rewards stay.
 
-Erased are a decision's context, context id and subject. Its request_id and the hash of the request stay, so that a retry still
-gets the stored decision. The learner's sums stay too; of the contexts that stand for future ones, erased ones are withdrawn. A replay needs contexts, so it can start only at the state that an
-erasure writes: the experiment's floor is raised to it.
+Erased are a decision's context, context id and subject, and what would give a context back by trying all: the hash of the request,
+the estimate with its limits, and the value of the call. The request_id stays, so that a retry is refused and not decided anew.
+The learner's sums stay too; of the contexts that stand for future ones, erased ones are withdrawn. A replay needs contexts, so it can
+start only at the state that an erasure writes: the experiment's floor is raised to it.
 
 Files outside the store's folder (exports, backups) are not reached, and PostgreSQL keeps old rows until it vacuums.
 """
@@ -22,7 +23,9 @@ from sparing.service.store import Store
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
-NOT_ERASED = "(context is not null or context_id is not null or subject is not null)"
+NOT_ERASED = (
+    "(context is not null or context_id is not null or subject is not null or request_hash is not null)"
+)
 CONDITIONS = {
     "decision_id": "decision_id = $2",
     "context_id": "context_id = $2",
@@ -78,7 +81,9 @@ class ErasureTarget(NamedTuple):
         )
         if found:
             await store.driver.many(
-                "update decisions set context = null, context_id = null, subject = null where seq = $1", found
+                "update decisions set context = null, context_id = null, subject = null, request_hash = null, "
+                "value = 0, low = 0, high = 0, worth = null where seq = $1",
+                found,
             )
         return len(found)
 

@@ -160,7 +160,7 @@ class ExperimentState:
         held_out = self._variant_probabilities(options.holdout_policy, allowed) if apart else mask
         event.arm, event.action, served = "policy", plan.action, True
         event.reason, event.needs_reward = plan.reason, plan.needs_reward
-        if apart and self._uniform("holdout", event.subject or who) < apart:
+        if apart and self._uniform("holdout", self._in_group(event.subject or who)) < apart:
             event.arm, event.action, served = "holdout", self._draw(held_out, "aside", who), False
             event.reason, event.needs_reward = events.BUDGET if spent else events.HOLDOUT, not spent
         elif explore and self._uniform("explore", who) < explore:
@@ -187,6 +187,10 @@ class ExperimentState:
             chance = self.learner.chance(action, x, allowed)
             return Chances(chance, chance)
         return Chances(0.0, 0.0)
+
+    def _in_group(self, who: bytes) -> bytes:
+        group = self.options.holdout_group
+        return who if group is None else group.encode() + b"\0" + who
 
     def _uniform(self, tag: str, who: bytes) -> float:
         return keyed_uniform(self.salt, tag, who)

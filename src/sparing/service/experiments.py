@@ -115,6 +115,8 @@ async def create(
 ) -> Experiment:
     """Store a new experiment that starts from a learner; `config` records how the learner was made."""
     check_options(options, learner)
+    if options.holdout_group is None:
+        options = msgspec.structs.replace(options, holdout_group=name)
     store, registry = writer.store, writer.registry
     began = {"options": msgspec.to_builtins(options), "about": await asyncio.to_thread(describe_log, log)}
     recorded = {**config, **began}

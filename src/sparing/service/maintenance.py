@@ -57,10 +57,14 @@ class VerificationResult:
 async def verify(
     store: Store, progress: Callable[[int, int], None] | None = None
 ) -> list[VerificationResult]:
-    """Replay every experiment of an open store: recompute decisions, add up totals again. Nothing is changed."""
-    last = await store.last_seq()
-    verdicts = [await _replay(store, last, progress, *stored) for stored in await store.experiments()]
-    await _gapless(store, last, verdicts)
+    """Replay every experiment of an open store: recompute decisions, add up totals again. Nothing is changed.
+
+    It sees the store at one moment, so a service may go on writing.
+    """
+    async with store.driver.one_view():
+        last = await store.last_seq()
+        verdicts = [await _replay(store, last, progress, *stored) for stored in await store.experiments()]
+        await _gapless(store, last, verdicts)
     return verdicts
 
 

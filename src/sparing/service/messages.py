@@ -133,6 +133,8 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     holdout: Share = 0.0
     # `logged` (actions by their share of the log), `uniform` or `action:LABEL`
     holdout_policy: str = "logged"
+    # Experiments of a store with the same group hold out the same subjects; a new experiment has its own name.
+    holdout_group: str | None = None
     check: Share = 0.0
     explore: Share = 0.0
     budget_calls: Count | None = None
@@ -243,7 +245,10 @@ class About(Struct):
 
 
 class Record(Struct):
-    """A stored decision and its outcome; the interval of a decision made before release 0.3 is one deviation to each side."""
+    """A stored decision and its outcome; the interval of a decision made before release 0.3 is one deviation to each side.
+
+    `value`, `low` and `high` are None once the context is erased.
+    """
 
     decision_id: str
     seq: int
@@ -254,9 +259,9 @@ class Record(Struct):
     arm: str
     play_probability: float
     call_probability: float
-    value: float
-    low: float
-    high: float
+    value: float | None
+    low: float | None
+    high: float | None
     model_seq: int
     request_id: str | None
     context_id: RequestKey | int | None

@@ -100,6 +100,12 @@ class TransactionHandler:
         if asked.request_id is not None:
             stored = self._requests.get((experiment.number, asked.request_id))
             if stored is not None:
+                if stored.decision.context is None:
+                    raise conflict(
+                        "erased",
+                        f"the decision of request_id {asked.request_id!r} was erased. Use a new one",
+                        "request_id",
+                    )
                 if stored.decision.request_hash != work.request_hash:
                     raise conflict(
                         "request_conflict",

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import asyncpg
@@ -80,6 +80,7 @@ class Postgres:
         self._address, self._synchronous = address, SYNCHRONOUS[durability]
         self._writer: Connection | None = None
         self._idle: list[Connection] = []
+        self._view: Connection | None = None  # of `one_view`
         self._turns = asyncio.Semaphore(READERS)
         self._life: bytes | None = None
 
@@ -244,9 +245,26 @@ class Postgres:
         kept = list(filter(_storable, values))
         return await self.rows(f"{statement} {column} = any(${1 + len(others)})", *others, kept)
 
+    @contextlib.asynccontextmanager
+    async def one_view(self) -> AsyncIterator[None]:
+        """All reads inside see the store as it was at the first of them, while others write. One task may use it."""
+        self._view = await self._reader()
+        try:
+            with _translate_errors(self._view):
+                await self._view.execute(
+                    "set idle_in_transaction_session_timeout = 0; begin isolation level repeatable read read only"
+                )
+            yield
+        finally:
+            self._view.terminate()
+            self._view = None
+
     async def read(self, statement: str, *values: Any) -> list[SqlRow]:
         if not all(map(_storable, values)):
             return []
+        if self._view is not None:
+            with _translate_errors(self._view):
+                return list(map(tuple, await self._view.fetch(statement, *values)))
         try:
             async with asyncio.timeout(COMMAND_S):  # `wait_for` may lose a cancellation
                 await self._turns.acquire()

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -118,6 +118,15 @@ class Sqlite:
     async def read(self, statement: str, *values: Any) -> list[SqlRow]:
         with _translate_errors():
             return self._reader.execute(statement, values).fetchall()
+
+    @contextlib.asynccontextmanager
+    async def one_view(self) -> AsyncIterator[None]:
+        """All reads inside see the store as it was at the first of them, while others write."""
+        self._reader.execute("begin")
+        try:
+            yield
+        finally:
+            self._reader.execute("rollback")
 
     async def size(self) -> int:
         log = self.path.with_name(self.path.name + "-wal")
