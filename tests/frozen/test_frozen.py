@@ -77,8 +77,12 @@ EXPECTED_CHANGES = {
 WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
 
 EXPECTED_NULLABLE = {
-    f"openapi:components/schemas/Record/properties/{name}/*": "null once the context is erased (0.3)"
+    pattern.format(name): "null once the context is erased (0.3)"
     for name in ("value", "low", "high")
+    for pattern in (
+        "openapi:components/schemas/Record/properties/{}/*",
+        "store-records:erased/decisions/*/{}",
+    )
 }
 EXPECTED_ADDITIONS = {
     "store-about:*options/holdout_group": "experiments hold out subjects independently (0.3)",
