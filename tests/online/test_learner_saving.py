@@ -126,6 +126,8 @@ def head(**values):
         head(rules=[["unheard of", {}]]),
         head(explore="somehow"),
         head(key=-1),
+        head(spot_check=1.0),
+        head(spot_check=1e9),
         head(sets={}),
         lambda header, arrays: header.pop("assumptions"),
     ],

@@ -201,3 +201,22 @@ def test_what_cannot_be_exported_is_refused(shop, tmp_path, monkeypatch):
     with pytest.raises(LogError, match="an export has at most 3 rows"):
         export(folder, NAME, "csv", tmp_path / "x.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_csv_file_runs_no_formula_in_a_spreadsheet(tmp_path):
+    """Context ids come from whoever may ask for decisions."""
+    risky = ["=HYPERLINK(0)", "+1+1", "-2+3", "@SUM(A1)", "\tx", "harmless", "a=b"]
+
+    async def run():
+        async with trial(tmp_path / "store", "warm_started") as writer:
+            for number, name in enumerate(risky):
+                answer = await decide(writer, contexts(number, 1)[0], context_id=name)
+                await reward(writer, answer, 0.5)
+
+    ran(run())
+    export(tmp_path / "store", NAME, "csv", tmp_path / "out.csv")
+    export(tmp_path / "store", NAME, "parquet", tmp_path / "out.parquet")
+    with (tmp_path / "out.csv").open(newline="") as file:
+        found = [row["context_id"] for row in csv.DictReader(file)]
+    assert found == [f"'{name}" for name in risky[:5]] + risky[5:]
+    assert columns_of(tmp_path / "out.parquet")["context_id"] == risky

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparing.archive import replacing
 from sparing.errors import LogError
@@ -185,11 +186,16 @@ def write_lines(path: str | os.PathLike[str], lines: Iterable[str]) -> None:
 
 
 def write(
-    log: AnyLog, path: str | os.PathLike[str], *, extra_columns: Mapping[str, Sequence[Any]] | None = None
+    log: AnyLog,
+    path: str | os.PathLike[str],
+    *,
+    extra_columns: Mapping[str, Sequence[Any]] | None = None,
+    escape_formulas: bool = False,
 ) -> list[str]:
     """Write a log as Parquet, CSV or Arrow, by the path's ending, and return notes on what CSV does not keep.
 
-    `extra_columns` of n cells have other names than the log's; reading ignores them.
+    `extra_columns` of n cells have other names than the log's; reading ignores them. With `escape_formulas` texts of a CSV
+    file that a spreadsheet would run as a formula begin with an apostrophe.
     """
     target = Path(path)
     others = {name: pa.array(values) for name, values in (extra_columns or {}).items()}
@@ -204,9 +210,20 @@ def write(
     with replacing(target) as part, _writer(part, kind, wide, delimiter) as writer:
         for batch in _batches(stream, schema):
             more = [array.slice(start, batch.num_rows) for array in others.values()]
-            writer.write_batch(pa.record_batch([*batch.columns, *more], schema=wide))
+            columns = [*batch.columns, *more]
+            if escape_formulas and kind == "csv":
+                columns = [escaped_formulas(column) for column in columns]
+            writer.write_batch(pa.record_batch(columns, schema=wide))
             start += batch.num_rows
     return _lost_in_text(stream) if kind == "csv" else []
+
+
+def escaped_formulas(column: pa.Array) -> pa.Array:
+    """Return a column in which texts that a spreadsheet would run as a formula begin with an apostrophe."""
+    if not pa.types.is_string(column.type):
+        return column
+    risky = pc.match_substring_regex(column, r"^[=+\-@\t\r]")
+    return pc.if_else(risky, pc.binary_join_element_wise("'", column, ""), column)
 
 
 def _lost_in_text(stream: LogStream) -> list[str]:

@@ -188,7 +188,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         key=_integer(header["key"], 2**63),
         explore=header["explore"],
         optimism=_number(header["optimism"], 0.0),
-        spot_check=_number(header["spot_check"], 0.0),
+        spot_check=_number(header["spot_check"], 0.0, math.nextafter(1.0, 0.0)),
         reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
         guarantee=header["guarantee"],
         fit=str(header["fit"]),

@@ -79,7 +79,7 @@ def export(
             return await rewarded(store, experiment)
 
     log, columns, notes = asyncio.run(read())
-    lost = write(log, target, extra_columns=columns)
+    lost = write(log, target, extra_columns=columns, escape_formulas=True)
     return Exported(target, log.n_rows, [*notes, *lost])
 
 
