@@ -215,3 +215,31 @@ def test_workers_use_the_limited_protocol(monkeypatch):
     with server.bound_to("127.0.0.1", 0) as bound:
         server.run(ServerSettings(server.Path("x")), bound, 1, locked=False, say=lambda text: None)
     assert seen["http"] is LimitedProtocol
+
+
+def test_a_jump_of_the_clock_is_not_followed_but_said(tmp_path):
+    hours, day = {"wall": 10.0, "steady": 2.0}, 24.0
+    clock = events.SteadyClock(
+        *(lambda name=name: round(hours[name] * events.HOUR) for name in ("wall", "steady"))
+    )
+
+    def later(wall, steady=0.25):
+        hours["wall"] += wall
+        hours["steady"] += steady
+        return clock() / events.HOUR
+
+    assert later(0.25) == 10.25
+    assert later(0.25 + 30 / 3600) == pytest.approx(10.5 + 30 / 3600)  # a correction is followed
+    assert later(366 * day) == pytest.approx(10.75 + 30 / 3600)
+    assert clock.jump / events.HOUR == pytest.approx(366 * day - 0.25)
+
+    async def told():
+        service = Service(ServerSettings(tmp_path / "store"), clock=clock)
+        (alarm,) = service.alarms_of("any")
+        assert "jumped by +31,621,500 seconds" in alarm
+
+    ran(told())
+    assert later(-366 * day + 0.5) == pytest.approx(11.0 + 30 / 3600)
+    assert clock.jump == 0
+    assert later(0.25 - 2 * day) == pytest.approx(11.25 + 30 / 3600)  # nor is one back
+    assert clock.jump < 0

@@ -3,6 +3,7 @@
 import os
 import re
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -143,6 +144,33 @@ def may_be_decision(text: str) -> bool:
 
 def now() -> int:
     return time.time_ns() // 1000
+
+
+def _since_boot() -> int:
+    """Microseconds since the machine started, sleep included where the system can tell."""
+    return time.clock_gettime_ns(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)) // 1000
+
+
+class SteadyClock:
+    """The time of day in microseconds, which follows small corrections and no jumps.
+
+    After a jump it goes on from before, so that no window closes and nothing is erased because of a wrong clock; `jump` is how far
+    the machine's clock is ahead, 0 if it agrees.
+    """
+
+    TOLERANCE = 60 * SECOND
+
+    def __init__(self, wall: Callable[[], int] = now, steady: Callable[[], int] = _since_boot) -> None:
+        self._wall, self._steady, self.jump = wall, steady, 0
+        self._offset = wall() - steady()
+
+    def __call__(self) -> int:
+        passed = self._steady()
+        offset = self._wall() - passed
+        self.jump = offset - self._offset
+        if abs(self.jump) <= self.TOLERANCE:
+            self._offset, self.jump = offset, 0
+        return self._offset + passed
 
 
 def time_text(ts: int) -> str:

@@ -93,7 +93,8 @@ class Application(Starlette):
 class Service:
     """One worker. `alarms` are problems for an operator; `failing` has the periodic tasks whose last round failed."""
 
-    def __init__(self, settings: ServerSettings, *, clock: Callable[[], int] = events.now) -> None:
+    def __init__(self, settings: ServerSettings, *, clock: Callable[[], int] | None = None) -> None:
+        clock = events.SteadyClock() if clock is None else clock
         self.settings, self.clock = settings, clock
         self.store = open_store(settings.folder, settings.address, durability=settings.durability)
         self.registry = ExperimentRegistry(self.store)
@@ -107,9 +108,16 @@ class Service:
         self._tasks: list[asyncio.Task[None]] = []
         self._looks = 0
 
-    def alarms_of(self, name: str) -> list[str]:
-        """Return the problems of this process that concern an experiment."""
-        return [*self.failing.values(), *(text for known, text in self.alarms.items() if known == name)]
+    def alarms_of(self, name: str | None) -> list[str]:
+        """Return the problems of this process that concern an experiment, or all of them."""
+        found = [*self.failing.values()]
+        found += [text for known, text in self.alarms.items() if name in (None, known)]
+        if jump := getattr(self.clock, "jump", 0):
+            found.append(
+                f"The clock of this machine jumped by {jump / events.SECOND:+,.0f} seconds; the service goes on with the time before. "
+                "Correct the clock. If the new time is right, restart the service"
+            )
+        return found
 
     @property
     def shared(self) -> bool:

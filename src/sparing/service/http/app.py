@@ -85,7 +85,7 @@ class ServiceCollector(Collector):
         yield GaugeMetricFamily(
             "sparing_alarms",
             "Problems that need an operator.",
-            value=len(self.service.alarms) + len(self.service.failing),
+            value=len(self.service.alarms_of(None)),
         )
 
 
