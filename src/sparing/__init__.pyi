@@ -22,6 +22,7 @@ from sparing.log.features import Features as Features
 from sparing.log.features import features as features
 from sparing.log.features import hashed as hashed
 from sparing.log.features import nystroem as nystroem
+from sparing.log.features import text as text
 from sparing.log.features import vector as vector
 from sparing.log.features.files import read_features as read_features
 from sparing.log.features.files import write_features as write_features

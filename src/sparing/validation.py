@@ -8,10 +8,16 @@ from typing import Any
 from sparing.errors import SettingError
 
 
-def integer(name: str, value: Any, *, least: int = 0, hint: str = "") -> int:
+def integer(name: str, value: Any, *, least: int = 0, most: int | None = None, hint: str = "") -> int:
     _check_not_text(name, value)
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-        raise SettingError(f"{name}={value!r}; must be a whole number, {least} or more{hint}")
+    if (
+        isinstance(value, bool)
+        or not hasattr(value, "__index__")
+        or value < least
+        or (most is not None and value > most)
+    ):
+        limits = f"{least} or more" if most is None else f"from {least} to {most}"
+        raise SettingError(f"{name}={value!r}; must be a whole number, {limits}{hint}")
     return int(value)
 
 

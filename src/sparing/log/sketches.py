@@ -24,6 +24,10 @@ MAX_VALUES = 2**17
 # Distinct hashes that are counted; with more, their number is estimated, with a relative error of about 0.002.
 MAX_DISTINCT = 2**18
 
+# Texts of a column to which its directions are fitted, and their characters together.
+TEXT_ROWS = 2**13
+TEXT_CHARACTERS = 2**23
+
 # Contexts that represent future ones: a mean over them is within a tenth of a standard deviation of the mean over all.
 CONTEXT_SAMPLE_SIZE = 128
 
@@ -414,6 +418,31 @@ class ContextSample(Statistic[Any, SampledContexts]):
         keys, contexts = np.append(one.keys, other.keys), np.concatenate([one.contexts, other.contexts])
         order = smallest(keys, self.size)
         return SampledContexts(keys[order], contexts[order])
+
+
+@dataclass(frozen=True, eq=False)
+class TextSample:
+    """Sampled texts of a column and the keys of their rows (m,), ascending: the smallest keys of rows with a text.
+
+    There are at most `TEXT_ROWS` of them, and no more than are needed for `TEXT_CHARACTERS` together. What is left out of a
+    part of the log is left out of the whole too, so that parts can be sampled separately.
+    """
+
+    keys: np.ndarray = field(default_factory=_empty)
+    texts: tuple[str, ...] = ()
+
+    def near(self, keys: np.ndarray) -> np.ndarray:
+        """Indices of those keys (n,) that may still enter, ascending by key."""
+        full = len(self.texts) >= TEXT_ROWS or sum(map(len, self.texts)) >= TEXT_CHARACTERS
+        places = np.flatnonzero(keys < self.keys[-1]) if full else np.arange(len(keys))
+        return places[smallest(keys[places], TEXT_ROWS)]
+
+    def __add__(self, other: "TextSample") -> "TextSample":
+        keys, texts = np.append(self.keys, other.keys), (*self.texts, *other.texts)
+        order = smallest(keys, TEXT_ROWS)
+        sizes = np.cumsum([len(texts[place]) for place in order.tolist()])
+        order = order[: int(np.searchsorted(sizes, TEXT_CHARACTERS)) + 1]
+        return TextSample(keys[order], tuple(texts[place] for place in order.tolist()))
 
 
 def sample_contexts(contexts: np.ndarray, size: int = CONTEXT_SAMPLE_SIZE) -> np.ndarray:

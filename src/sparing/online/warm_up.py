@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.errors import SparingError
+from sparing.log.features import texts
 
 if TYPE_CHECKING:
     from sparing.log import Log
@@ -32,6 +33,8 @@ def warm_up(learner: "Learner") -> None:
     from sparing.online.engine import random_stream, runs
     from sparing.online.engine.state import NEVER
 
+    if any(isinstance(column, texts.TextColumn) for column in learner.encoder.columns):
+        texts.warm_up()
     trial = learner.copy()
     mask = np.ones(learner.n_actions, dtype=np.bool_)
     contexts = np.random.default_rng(0).random((3, learner.n_features))
@@ -70,6 +73,7 @@ def warm_up_all(progress: Callable[[int, int], None] | None = None) -> int:
 
     total = len(LEARNERS) * len(SIZES)
     with event.install_recorder("numba:compile") as recorder:
+        texts.warm_up()
         for place, (n_actions, n_features) in enumerate(SIZES):
             log = _log(n_actions, n_features)
             for number, name in enumerate(LEARNERS):

@@ -8,6 +8,7 @@ from sparing.log.features.encoder import Encoder as Encoder
 from sparing.log.features.fitting import Features as Features
 from sparing.log.features.fitting import hashed as hashed
 from sparing.log.features.fitting import parse_spec
+from sparing.log.features.fitting import text as text
 from sparing.log.features.fitting import vector as vector
 from sparing.log.features.kernel import Nystroem
 from sparing.log.features.kernel import nystroem as nystroem
@@ -36,7 +37,7 @@ class _Make:
         constant : bool
             Whether to add a feature that is always 1 (the intercept).
         **columns
-            A kind for each column: `number`, `category`, `bool`, `time`, `hashed`, `raw`, `auto` or `vector(size)`.
+            A kind for each column: `number`, `category`, `bool`, `time`, `hashed`, `raw`, `text`, `auto` or `vector(size)`.
             `time-day-first` and `time-month-first` read dates such as 03/04/2026.
 
         Returns
@@ -91,4 +92,4 @@ class _Make:
 
 features = _Make()
 
-__all__ = ["Encoder", "Features", "features", "hashed", "nystroem", "vector"]
+__all__ = ["Encoder", "Features", "features", "hashed", "nystroem", "text", "vector"]

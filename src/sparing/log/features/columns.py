@@ -616,11 +616,3 @@ class VectorColumn(Column):
     @property
     def summary(self) -> str:
         return f"vector of {self.size}, {len(self.axes)} components kept"
-
-
-KINDS: dict[str, type[Column]] = {
-    **{kind.kind: kind for kind in (NumberColumn, RawColumn, CategoryColumn, HashedColumn, BoolColumn)},
-    **TIMES,
-    VectorColumn.kind: VectorColumn,
-}
-"""The kinds of columns by name."""

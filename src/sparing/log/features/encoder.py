@@ -12,15 +12,18 @@ import numpy as np
 
 from sparing.errors import DecisionError, FileError, LogError
 from sparing.log.features.columns import (
-    KINDS,
     TIMES,
+    BoolColumn,
     CategoryColumn,
     CellError,
     Column,
+    HashedColumn,
     NumberColumn,
     RawColumn,
+    VectorColumn,
 )
 from sparing.log.features.kernel import NystroemMap
+from sparing.log.features.texts import TextColumn
 from sparing.log.labels import feature_names, first_repeated, shorten, suggest
 
 if TYPE_CHECKING:
@@ -33,7 +36,16 @@ def listed(names: Sequence[Hashable], most: int) -> str:
     return ", ".join(map(shorten, names[:most])) + (", …" if len(names) > most else "")
 
 
-VERSION = 1
+KINDS: dict[str, type[Column]] = {
+    **{kind.kind: kind for kind in (NumberColumn, RawColumn, CategoryColumn, HashedColumn, BoolColumn)},
+    **TIMES,
+    **{kind.kind: kind for kind in (VectorColumn, TextColumn)},
+}
+"""The kinds of columns by name."""
+
+VERSION, TEXT_VERSION = 1, 2
+"""Versions of saved encoders: without columns of text, which older releases read too, and with them."""
+
 CONSTANT = "constant"
 KERNEL = "kernel"
 
@@ -44,7 +56,7 @@ MOST_BLOCKS = 8
 """Blocks of coordinates that a prior scales separately; with more columns, those of one kind share a block."""
 
 GROUPS = {"number": "numbers", "raw": "numbers", "category": "categories", "hashed": "categories"}
-GROUPS |= {"bool": "truth values", "vector": "vectors", **dict.fromkeys(TIMES, "times")}
+GROUPS |= {"bool": "truth values", "vector": "vectors", "text": "texts", **dict.fromkeys(TIMES, "times")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -516,8 +528,9 @@ class Encoder:
         roles = {"roles": list(self.roles)} if self.roles else {}
         if self.is_raw:
             return {"version": VERSION, "raw": list(self.names), **roles}
+        has_text = any(isinstance(column, TextColumn) for column in self.columns)
         return {
-            "version": VERSION,
+            "version": TEXT_VERSION if has_text else VERSION,
             "constant": self.constant,
             "columns": [column.header() for column in self.columns],
             "kernel": None if self.kernel is None else self.kernel.header(),
@@ -535,9 +548,9 @@ class Encoder:
             Result of `header`.
         """
         try:
-            if saved["version"] != VERSION:
+            if saved["version"] not in (VERSION, TEXT_VERSION):
                 raise FileError(
-                    f"the features are of version {saved['version']}; this version of sparing reads {VERSION}"
+                    f"the features are of version {saved['version']}; this version of sparing reads {VERSION} and {TEXT_VERSION}"
                 )
             roles = tuple(map(str, saved.get("roles", ())))
             if "raw" in saved:
@@ -571,7 +584,7 @@ def _column(saved: dict[str, Any]) -> Column:
         or not isinstance(saved["gap"], bool)
     ):
         raise ValueError(f"a {kind.kind} with {sorted(saved)}")
-    for name in saved.keys() - {"column", "gap", "values", "rare_values", "axes"}:
+    for name in saved.keys() - {"column", "gap", "values", "rare_values", "axes", "places", "idf"}:
         numbers = np.asarray(saved[name], dtype=np.float64)
         if not np.isfinite(numbers).all() or (name == "scale" and not numbers > 0):
             raise ValueError(f"{name} is not a finite number")

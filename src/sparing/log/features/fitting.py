@@ -6,16 +6,16 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparing.engines import Engine, local
 from sparing.errors import LogError, SettingError
-from sparing.log.features import cells
+from sparing.hashing import row_keys
+from sparing.log.features import cells, texts
 from sparing.log.features.columns import (
-    KINDS,
     TIMES,
     BoolColumn,
     CategoryColumn,
@@ -25,12 +25,12 @@ from sparing.log.features.columns import (
     RawColumn,
     VectorColumn,
 )
-from sparing.log.features.encoder import CONSTANT, Encoder
+from sparing.log.features.encoder import CONSTANT, KINDS, Encoder
 from sparing.log.features.kernel import SAMPLE, Nystroem, NystroemMap
 from sparing.log.labels import THOUSANDS, WHOLE_NUMBER, has_comma, number, shorten, truncate
 from sparing.log.limits import LARGEST
 from sparing.log.passes import Partition, Statistic, scan_rows
-from sparing.log.sketches import ContextSample, Moments, SampledContexts
+from sparing.log.sketches import ContextSample, Moments, SampledContexts, TextSample
 from sparing.log.tables import TableSource
 from sparing.validation import integer
 
@@ -158,6 +158,7 @@ class ColumnSpec:
     kind: str
     size: int | None = None
     keep: int | None = None
+    ngrams: int | None = None
 
 
 @dataclass(frozen=True)
@@ -301,13 +302,48 @@ def _check_names(encoder: Encoder) -> None:
 
 def parse_spec(name: str, kind: Any) -> ColumnSpec:
     if isinstance(kind, Mapping):
-        kind = ColumnSpec(**{key: value for key, value in kind.items() if key in ("kind", "size", "keep")})
+        kind = ColumnSpec(**{key: value for key, value in kind.items() if key in SETTINGS})
     spec = kind if isinstance(kind, ColumnSpec) else ColumnSpec(kind)
     if spec.kind not in KIND_NAMES:
         raise SettingError(
-            f"{name}={spec.kind!r}; must be one of {', '.join(KIND_NAMES)}, or vector(size, keep=...)"
+            f"{name}={spec.kind!r}; must be one of {', '.join(KIND_NAMES)}, vector(size, keep=...) or text(keep=...)"
         )
+    if spec.kind == "text":
+        return text(keep=spec.keep, ngrams=spec.ngrams)
     return spec
+
+
+SETTINGS = tuple(each.name for each in fields(ColumnSpec))
+
+
+def text(*, keep: int | None = None, ngrams: int | None = None) -> ColumnSpec:
+    """Declare a column of texts such as prompts, for `sparing.features`.
+
+    Words, neighbouring words and characters of words are hashed, weighted by their rarity in the log and projected to the
+    leading directions of the log's texts.
+
+    Parameters
+    ----------
+    keep : int, optional
+        Number of directions that become features, besides the length; 32 by default, at most 256.
+    ngrams : int, optional
+        Neighbouring words that are taken together, at most: 1, 2 or 3; 2 by default.
+
+    Returns
+    -------
+    ColumnSpec
+
+    Examples
+    --------
+    >>> import sparing
+    >>> sparing.features(prompt=sparing.text(keep=16)).columns([])
+    ('prompt',)
+    """
+    if keep is not None:
+        integer("keep", keep, least=1, most=texts.MOST_DIRECTIONS)
+    if ngrams is not None:
+        integer("ngrams", ngrams, least=1, most=texts.MOST_NGRAMS)
+    return ColumnSpec("text", None, keep, ngrams)
 
 
 def vector(size: int, *, keep: int | None = None) -> ColumnSpec:
@@ -361,11 +397,17 @@ def hashed(size: int = 64) -> ColumnSpec:
 MOST_COUNTED = 100_000
 """Distinct values that are counted; a column with more is hashed."""
 
+MOST_COUNTED_CHARACTERS = 2**26
+"""Characters of the distinct values that are counted, together, so that long texts take bounded memory."""
+
 MOST_PLACES = 64  # one-hot features of one category, at most
 MIN_CATEGORY_ROWS = 10  # rows in which a value must occur to have its own feature
 
 ID_SHARE = 0.8
 """A column with more distinct values than this share of its rows is an id."""
+
+TEXT_WORDS = 4.0
+"""Words of a cell, on average, from which on a column of mostly rare values is a text."""
 
 DATE = re.compile(r"\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b.*")
 """Text that looks like a date, in any order."""
@@ -407,6 +449,8 @@ class ColumnProfile:
     tests: dict[str, bool] = field(default_factory=lambda: dict.fromkeys(("number", "bool", *TIMES), True))
     vectors: Any = None
     odd: str | None = None
+    texts: TextSample = field(default_factory=TextSample)
+    characters: int = 0
 
     def add(self, column: "pa.Array", *, first_row: int) -> None:
         self.rows += len(column)
@@ -415,12 +459,14 @@ class ColumnProfile:
             self.odd = str(column.type)
         elif kind == "vector":
             self._add_vectors(column, first_row)
+        elif self.spec.kind == "text":
+            self._add_texts(column, first_row)
         elif kind in ("number", "raw") or kind in TIMES:
             self._add_numbers(column, "number" if kind == "raw" else kind, first_row)
         else:
             if kind != "text":
                 self.tests = {"bool": kind == "bool"}
-            self._add_words(column, is_category=kind != "text")
+            self._add_words(column, first_row, is_category=kind != "text")
 
     def _by_cells(self, column: "pa.Array") -> str | None:
         """The kind by the type of the cells; digits of ZIP codes and dates such as 20260131 are not numbers."""
@@ -444,23 +490,52 @@ class ColumnProfile:
         self.gaps += int((~there).sum())
         self._sum([kind], values[there])
 
-    def _add_words(self, column: "pa.Array", *, is_category: bool) -> None:
+    def _add_texts(self, column: "pa.Array", first_row: int) -> None:
+        """Sample the cells of a column that is declared as text."""
+        import pyarrow.compute as pc
+
+        from sparing.log import arrays
+
+        there = column.is_valid()
+        if arrays.is_text(column.type):
+            there = pc.and_(there, pc.fill_null(pc.greater(pc.utf8_length(column), 0), False))
+        rows = np.flatnonzero(there.to_numpy(zero_copy_only=False))
+        self.gaps += len(column) - len(rows)
+        keys = row_keys(first_row + rows)
+        near = self.texts.near(keys)
+        self._sample(keys[near], column.take(rows[near]).to_pylist())
+
+    def _sample(self, keys: np.ndarray, found: Sequence[Any]) -> None:
+        """Add texts, with the keys of their rows, to the sample."""
+        words = tuple(self._word(value)[: texts.MOST_CHARACTERS] for value in found)
+        self.texts += TextSample(keys, words)
+
+    def _add_words(self, column: "pa.Array", first_row: int, *, is_category: bool) -> None:
         distinct, codes = cells.factorize(column)
         self.gaps += int((codes < 0).sum())
+        if not is_category:
+            rows = np.flatnonzero(codes >= 0)
+            keys = row_keys(first_row + rows)
+            near = self.texts.near(keys)
+            self._sample(keys[near], [distinct[code] for code in codes[rows[near]].tolist()])
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
         for value, count in zip(distinct, counts.tolist(), strict=True):
             if not count:
                 continue
             word = self._word(value)
-            if word not in self.counts:
-                if not is_category:
-                    self._test(word)
-                if len(self.counts) >= MOST_COUNTED:
-                    self.uncounted = True
-                    continue
-            self.counts[word] += count
+            if not is_category and word not in self.counts:
+                self._test(word)
+            self._count(word, count)
         if not is_category:
             self._sum_words(distinct, counts)
+
+    def _count(self, word: str, count: int) -> None:
+        if word not in self.counts:
+            if len(self.counts) >= MOST_COUNTED or self.characters >= MOST_COUNTED_CHARACTERS:
+                self.uncounted = True
+                return
+            self.characters += len(word)
+        self.counts[word] += count
 
     def _sum(self, kinds: Collection[str], values: np.ndarray) -> None:
         """Add values to the moments of each kind that the column may have."""
@@ -540,12 +615,7 @@ class ColumnProfile:
                     f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all lists must have the same length"
                 )
             vectors = [a + b for a, b in zip(self.vectors, other.vectors, strict=True)]
-        counts = Counter(self.counts)
-        for word, count in other.counts.items():
-            if word in counts or len(counts) < MOST_COUNTED:
-                counts[word] += count
-        dropped = len(counts) < len(self.counts.keys() | other.counts.keys())
-        return ColumnProfile(
+        both = ColumnProfile(
             self.column,
             self.spec,
             self.rows + other.rows,
@@ -554,8 +624,8 @@ class ColumnProfile:
                 kind: self.moments.get(kind, Moments()) + other.moments.get(kind, Moments())
                 for kind in {**self.moments, **other.moments}
             },
-            counts,
-            self.uncounted or other.uncounted or dropped,
+            Counter(self.counts),
+            self.uncounted or other.uncounted,
             {
                 kind: passed and other.tests[kind]
                 for kind, passed in self.tests.items()
@@ -563,7 +633,12 @@ class ColumnProfile:
             },
             vectors,
             self.odd or other.odd,
+            self.texts + other.texts,
+            self.characters,
         )
+        for word, count in other.counts.items():
+            both._count(word, count)
+        return both
 
     def fitted(self) -> Column | str:
         """Return the fitted column, or the reason for which it is left out."""
@@ -576,6 +651,8 @@ class ColumnProfile:
             return self._vector(gap)
         if kind == "raw":
             return RawColumn(self.column, gap=False)
+        if kind == "text":
+            return self._text(gap)
         numbers, n_words = self.moments.get(kind, Moments()), len(self.counts)
         if kind == "time" and not numbers.count:
             words = sorted(self.counts)
@@ -587,6 +664,8 @@ class ColumnProfile:
         if self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys():
             orders = [kind for kind in TIMES if self.tests[kind]]
             check_text_column(self.column, list(self.counts), kind, orders)
+        if self._reads_like_text(kind):
+            return self._text(gap)
         unique = n_words > MOST_PLACES and n_words > ID_SHARE * self.counts.total()
         if self.spec.kind == "auto" and kind == "category" and unique:
             dates = all(map(DATE.fullmatch, self.counts))
@@ -620,14 +699,33 @@ class ColumnProfile:
             "time" if found == "number" and every and all(map(cells.is_compact_date, self.counts)) else found
         )
 
+    def _reads_like_text(self, kind: str) -> bool:
+        """Whether the kind is to be found, values are mostly rare, and have several words on average."""
+        many = self.uncounted or len(self.counts) > MOST_PLACES
+        if self.spec.kind != "auto" or kind != "category" or not many or not self._mostly_rare():
+            return False
+        words = sum(map(texts.count_words, self.texts.texts))
+        return words >= TEXT_WORDS * max(1, len(self.texts.texts))
+
+    def _text(self, gap: bool) -> Column | str:
+        """Return the directions of the sampled texts."""
+        if len(set(self.texts.texts)) == 1 and not gap:
+            return "left out, the same in every row"
+        keep, ngrams = self.spec.keep or texts.DIRECTIONS, self.spec.ngrams or texts.NGRAMS
+        return texts.fit_text(self.column, self.texts.texts, gap=gap, keep=keep, ngrams=ngrams)
+
+    def _common(self) -> list[str]:
+        """The values that would have their own feature."""
+        least = min(MIN_CATEGORY_ROWS, max(1, (self.rows - self.gaps) // 20))
+        return [word for word, count in self.counts.most_common(MOST_PLACES) if count >= least]
+
+    def _mostly_rare(self) -> bool:
+        return self.uncounted or 2 * sum(map(self.counts.__getitem__, self._common())) < self.rows - self.gaps
+
     def _category(self, kind: str, gap: bool) -> Column:
         """Return the common values as a category; hash the column if its values are mostly rare."""
-        least = min(MIN_CATEGORY_ROWS, max(1, (self.rows - self.gaps) // 20))
-        common = [word for word, count in self.counts.most_common(MOST_PLACES) if count >= least]
-        kept = sum(self.counts[word] for word in common)
-        if kind == "hashed" or (
-            self.spec.kind == "auto" and (self.uncounted or 2 * kept < self.rows - self.gaps)
-        ):
+        common = self._common()
+        if kind == "hashed" or (self.spec.kind == "auto" and self._mostly_rare()):
             return HashedColumn(self.column, gap, size=self.spec.size or MOST_PLACES)
         rare = len(self.counts) - len(common) + self.uncounted
         others = sorted(self.counts.keys() - set(common))
