@@ -42,14 +42,15 @@ def interpret():
     from sparing.native import vectors
     from sparing.online.engine import packed, random_stream  # noqa: F401
 
-    kept, in_order = (compile.compiled, compile.Entry), vectors.dot
+    kept, in_order = (compile.compiled, compile.compiled_inner, compile.Entry), vectors.dot
     vectors.dot = numba.njit(lambda a, b: in_order(a, b))
     struct.Struct.__getattr__, struct.Struct.__setattr__ = get, put
-    compile.compiled, compile.Entry = lambda function: function, Direct
+    compile.compiled = compile.compiled_inner = lambda function: function
+    compile.Entry = Direct
     try:
         from sparing.online.engine import runs, updates  # noqa: F401
     finally:
-        compile.compiled, compile.Entry = kept
+        compile.compiled, compile.compiled_inner, compile.Entry = kept
     updates.splitmix64 = lambda word: np.uint64(random_stream.splitmix64(np.uint64(word)))
 
 

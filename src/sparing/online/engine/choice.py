@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from sparing.log.limits import LARGEST
-from sparing.native.compile import compiled
+from sparing.native.compile import compiled, compiled_inner
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import outer
 from sparing.online.engine.random_stream import WHO, uniform
@@ -46,13 +46,13 @@ def beaten_probability(gap: float, scale: float) -> float:
     return 1.0 if gap < 0.0 else 0.0
 
 
-@compiled
+@compiled_inner
 def difference_sd(covariance_factor: float, spread: float, other: float) -> float:
     """Standard deviation of a difference: covariance_factor·sqrt(s_a² + s_b²)."""
     return covariance_factor * math.sqrt(spread * spread + other * other)
 
 
-@compiled
+@compiled_inner
 def beaten_probability_below(
     t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray, leader: int
 ) -> bool:
@@ -92,7 +92,7 @@ def beaten_probability_below(
     return plain_sum(t, x, eligible, leader) <= limit
 
 
-@compiled
+@compiled_inner
 def all_beaten_probabilities(t: SetsStruct, eligible: np.ndarray, leader: int, tolerance: float) -> float:
     """The sum over all rivals in order; every slot must have been scored."""
     total, slots, middle, width, covariance_factor = 0.0, t.slot, t.middle, t.width, t.covariance_factor
@@ -104,7 +104,7 @@ def all_beaten_probabilities(t: SetsStruct, eligible: np.ndarray, leader: int, t
     return total
 
 
-@compiled
+@compiled_inner
 def shared_prior_probability(
     t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
 ) -> float:
@@ -116,7 +116,7 @@ def shared_prior_probability(
     return rivals * beaten_probability(above - mean, difference_sd(t.covariance_factor, spread, deviation))
 
 
-@compiled
+@compiled_inner
 def plain_sum(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int) -> float:
     """The sum over all rivals in order, computed from their sets."""
     total, covariance_factor, tolerance = 0.0, t.covariance_factor, t.tolerance
@@ -258,7 +258,7 @@ def exploration_coefficient(plan: RulePlan, eligible: np.ndarray) -> np.ndarray:
     return np.maximum(plan.optimism, -ndtri(plan.limit / np.maximum(1, eligible - 1)))
 
 
-@compiled
+@compiled_inner
 def unfit(x: np.ndarray) -> int:
     """The first feature that is not finite or too large; −1 if there is none."""
     for i in range(len(x)):
@@ -267,7 +267,7 @@ def unfit(x: np.ndarray) -> int:
     return -1
 
 
-@compiled
+@compiled_inner
 def as_call(t: SetsStruct, x: np.ndarray, choice: ChoiceTuple) -> ChoiceTuple:
     """A call, with reason UNSURE if a bound cannot show that it can be learnt exactly."""
     action, _, mean, spread = choice
@@ -318,7 +318,7 @@ def choose_log_beats(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     return as_call(t, x, (leader, EXPLORE, mean, spread))
 
 
-@compiled
+@compiled_inner
 def rivals_top(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, action: int) -> float:
     """The highest UCB of the eligible actions except one; −∞ without any. `products` must hold those of x."""
     highest = -math.inf
@@ -346,7 +346,7 @@ def choose_certified(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     return as_call(t, x, (leader, EXPLORE, mean, spread))
 
 
-@compiled
+@compiled_inner
 def optimism_for(t: SetsStruct, eligible: np.ndarray) -> float:
     """The exploration coefficient for the number of eligible actions."""
     if len(eligible) == 0:
@@ -392,7 +392,7 @@ def choose_confident_wider(
     return as_call(t, x, (action, EXPLORE, mean, spread))
 
 
-@compiled
+@compiled_inner
 def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
     """The action whose call has the highest value above its cost, or the best mean if no call pays; sets `t.worth`."""
     wrong = unfit(x)
@@ -430,7 +430,7 @@ def choose_economical_with_worth(
     return action, reason, mean, spread, t.worth
 
 
-@compiled
+@compiled_inner
 def wider_rival(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, best: int) -> int:
     """The less certain of the best mean and its likeliest rival."""
     mean, spread = mean_and_spread(t, t.slot[best], x)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sparing.native.compile import compiled
+from sparing.native.compile import compiled, compiled_inner
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import invert, times
 from sparing.online.engine.random_stream import CONTEXT, stream_key, uniform
@@ -29,7 +29,7 @@ LONGEST = 10.0
 """A live context longer than this many times the longest logged one is not used: it would outweigh all others."""
 
 
-@compiled
+@compiled_inner
 def slot_taken(t: SetsStruct, key: int, number: int) -> int:
     """The place of the sample that the context of a round takes; −1 if it does not enter."""
     place = int(uniform(stream_key(key, number), CONTEXT) * max(LOG_ROUNDS + number - t.sampled_from, 1))
@@ -88,7 +88,7 @@ def renew_sample(t: SetsStruct) -> None:
         t.resampled = t.changes
 
 
-@compiled
+@compiled_inner
 def logged_metric(t: SetsStruct) -> bool:
     """Write the inverse of the logged contexts' mean of xxᵀ to `trial`; False if there is none."""
     gram, d, total, k = t.trial[0], t.logged_sample.shape[1], 0.0, 0
@@ -110,14 +110,14 @@ def logged_metric(t: SetsStruct) -> bool:
     return not math.isnan(invert(gram, t.trial[1], t.square, 1.0))
 
 
-@compiled
+@compiled_inner
 def leverage(metric: np.ndarray, x: np.ndarray, z: np.ndarray) -> float:
     """How far a context lies from what the log covers: xᵀG⁻¹x, G = mean xxᵀ."""
     times(metric, x, z)
     return dot(x, z)
 
 
-@compiled
+@compiled_inner
 def has_shifted(t: SetsStruct, metric: np.ndarray, reach: float) -> bool:
     """Whether the mean of the live contexts of leverage up to `reach` differs from the logged one by more than chance (χ²).
 

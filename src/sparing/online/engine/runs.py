@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numba.core import types
 
-from sparing.native.compile import Entry, compiled
+from sparing.native.compile import Entry, compiled, compiled_inner
 from sparing.online.engine import choice, context_sample, random_stream, search, updates
 from sparing.online.engine.choice import (
     EXPLORE,
@@ -31,7 +31,7 @@ def learnable(t: SetsStruct, action: int, x: np.ndarray) -> bool:
     return fits(t, slot, x) and (slot == observed or fits(t, observed, x))
 
 
-@compiled
+@compiled_inner
 def is_call(reason: int) -> bool:
     return reason in (EXPLORE, UNSURE)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from sparing.native.compile import compiled
+from sparing.native.compile import compiled, compiled_inner
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import cholesky, invert, outer, rough_dot, times
 from sparing.online.engine.state import SetsStruct
@@ -30,7 +30,7 @@ BoundsFlag = int | None
 """1 with bounds, None if the problem is too small for them: their code is then not compiled."""
 
 
-@compiled
+@compiled_inner
 def mean_and_spread(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
     """x·θ̂ and the half-width of the set at x; `products` must hold those of x."""
     mean = dot(t.theta[slot], x)
@@ -43,7 +43,7 @@ def mean_and_spread(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, flo
     return mean, math.sqrt(half * half + misfit * misfit) if misfit > 0.0 else half
 
 
-@compiled
+@compiled_inner
 def score_all(t: SetsStruct, x: np.ndarray) -> None:
     """Write `middle` and `width`, the mean and half-width of every slot, as `mean_and_spread` computes them."""
     theta, inverse, products = t.theta, t.inverse, t.products
@@ -93,7 +93,7 @@ def scan_bounds(
     return norm
 
 
-@compiled
+@compiled_inner
 def scan_mean_bounds(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> float:
     """`scan_bounds` without widths."""
     if bounds is not None:
@@ -105,7 +105,7 @@ def scan_mean_bounds(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     return math.sqrt(dot(x, x))
 
 
-@compiled
+@compiled_inner
 def bound_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> None:
     """Write `middle` and `upper` of every slot from single-precision means and the shared width."""
     d, used = len(x), t.used
@@ -128,7 +128,7 @@ def bound_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> Non
     t.highest = highest
 
 
-@compiled
+@compiled_inner
 def mask_slots(t: SetsStruct, eligible: np.ndarray) -> None:
     """Set `upper` to −inf for slots that are not eligible or not in this view, and find the highest of the others."""
     if len(eligible) == 0 and t.pending_copies + t.free == 0:
@@ -143,7 +143,7 @@ def mask_slots(t: SetsStruct, eligible: np.ndarray) -> None:
     t.highest = highest
 
 
-@compiled
+@compiled_inner
 def shared_width(t: SetsStruct) -> float:
     """‖x‖_M, times the common ρ if there is one; `products` must hold those of x."""
     width = ABOVE * math.sqrt(max(dot(t.metric, t.products), 0.0))
@@ -151,7 +151,7 @@ def shared_width(t: SetsStruct) -> float:
     return width if math.isnan(common) else width * common
 
 
-@compiled
+@compiled_inner
 def highest_mean(t: SetsStruct, slot: int, norm: float) -> float:
     """An upper bound on x·θ̂; infinite if the scan had no bounds."""
     d = t.theta.shape[1]
@@ -162,7 +162,7 @@ def highest_mean(t: SetsStruct, slot: int, norm: float) -> float:
     return middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle)
 
 
-@compiled
+@compiled_inner
 def shared_prior_actions(t: SetsStruct, eligible: np.ndarray, after: int) -> int:
     """Position in the order of the first eligible shared-prior action after `after`; K if none."""
     order, slot = t.order, t.slot
@@ -174,7 +174,7 @@ def shared_prior_actions(t: SetsStruct, eligible: np.ndarray, after: int) -> int
     return place
 
 
-@compiled
+@compiled_inner
 def count_shared_prior(t: SetsStruct, eligible: np.ndarray) -> int:
     """Number of eligible actions that share slot 0."""
     if len(eligible) == 0:
@@ -185,13 +185,13 @@ def count_shared_prior(t: SetsStruct, eligible: np.ndarray) -> int:
     return many
 
 
-@compiled
+@compiled_inner
 def beats(t: SetsStruct, score: float, action: int, other: float, rival: int) -> bool:
     """Whether a score comes before another: the larger, or on equality the higher priority; rival −1 is nobody."""
     return rival < 0 or score > other or (score == other and t.priority[action] < t.priority[rival])
 
 
-@compiled
+@compiled_inner
 def top_two(
     t: SetsStruct, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: BoundsFlag
 ) -> tuple[int, float, float, float, int, float, float]:
@@ -240,7 +240,7 @@ def top_two(
     return first, first_top, first_mean, first_spread, second, second_top, second_spread
 
 
-@compiled
+@compiled_inner
 def prepare_inverse32(t: SetsStruct, norm: float) -> bool:
     """Write the products of x/‖x‖ with itself in single precision."""
     products, rough = t.products, t.rough_products
@@ -269,7 +269,7 @@ def pruned(t: SetsStruct, slot: int, norm: float, optimism: float, cut: float) -
     return gap > 0.0 and gap * gap > ABOVE * reach * reach * square
 
 
-@compiled
+@compiled_inner
 def best_mean(t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
     """The eligible action with the largest x·θ̂ and that mean, exactly; x must have been scanned."""
     best, mean = -1, -math.inf
@@ -322,7 +322,7 @@ def write_bounds_row(t: SetsStruct, slot: int) -> None:
         t.inverse_norm[slot] = math.sqrt(size) * UP
 
 
-@compiled
+@compiled_inner
 def bounded(t: SetsStruct, slot: int, factor: float) -> bool:
     """Whether V⁻¹ ⪯ factor·M, by a Cholesky factorisation of the difference."""
     d, k = len(t.square), 0
@@ -335,7 +335,7 @@ def bounded(t: SetsStruct, slot: int, factor: float) -> bool:
     return cholesky(t.square)
 
 
-@compiled
+@compiled_inner
 def fit_metric_bound(t: SetsStruct, slot: int) -> None:
     """Find sqrt(c) with V⁻¹ ⪯ c·M: power steps on M⁻¹V⁻¹ estimate it, a factorisation proves it."""
     if len(t.bounds32) == 0:

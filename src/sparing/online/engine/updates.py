@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from sparing.model import confidence
-from sparing.native.compile import compiled
+from sparing.native.compile import compiled, compiled_inner
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import add_both, invert, times
 from sparing.online.engine.random_stream import splitmix64
@@ -35,7 +35,7 @@ LOOSE = 1e-3
 """No state that a learner can reach differs from its own V and b by more than this, in the same units."""
 
 
-@compiled
+@compiled_inner
 def set_radius(t: SetsStruct, slot: int) -> None:
     """Recompute ρ after a row entered this slot."""
     d = t.theta.shape[1]
@@ -59,7 +59,7 @@ def factor(t: SetsStruct, slot: int, limit: float) -> bool:
     return True
 
 
-@compiled
+@compiled_inner
 def renew(t: SetsStruct, slot: int, inverse: np.ndarray, log_det: float) -> None:
     """Store a recomputed V⁻¹ and what follows from it."""
     own = t.inverse[slot]
@@ -71,14 +71,14 @@ def renew(t: SetsStruct, slot: int, inverse: np.ndarray, log_det: float) -> None
     note_change(t, slot)
 
 
-@compiled
+@compiled_inner
 def note_change(t: SetsStruct, slot: int) -> None:
     """Number the change of a slot, for caches."""
     t.changes += 1
     t.changed[slot] = t.changes
 
 
-@compiled
+@compiled_inner
 def condition(gram: np.ndarray, inverse: np.ndarray, d: int) -> float:
     """Σ_j V_jj·(V⁻¹)_jj of packed matrices; at least d."""
     total, k = 0.0, 0
@@ -98,7 +98,7 @@ def factor_all(t: SetsStruct) -> int:
     return -1
 
 
-@compiled
+@compiled_inner
 def fits(t: SetsStruct, slot: int, x: np.ndarray) -> bool:
     """Whether V + xxᵀ stays within CONDITION."""
     bound = bound_after(t, slot, x)
@@ -107,7 +107,7 @@ def fits(t: SetsStruct, slot: int, x: np.ndarray) -> bool:
     return not math.isnan(trial_update(t, slot, x))
 
 
-@compiled
+@compiled_inner
 def bound_after(t: SetsStruct, slot: int, x: np.ndarray) -> float:
     """An upper bound on the condition of V + xxᵀ: V⁻¹ only falls."""
     d, total, k = len(x), 0.0, 0
@@ -118,7 +118,7 @@ def bound_after(t: SetsStruct, slot: int, x: np.ndarray) -> float:
     return total
 
 
-@compiled
+@compiled_inner
 def trial_update(t: SetsStruct, slot: int, x: np.ndarray) -> float:
     """Write V + xxᵀ and its inverse to `trial`; return its log det, NaN beyond CONDITION."""
     d, k = len(x), 0
@@ -131,7 +131,7 @@ def trial_update(t: SetsStruct, slot: int, x: np.ndarray) -> float:
     return log_det if condition(trial, inverse, d) <= CONDITION else math.nan
 
 
-@compiled
+@compiled_inner
 def shrinking(inverse: np.ndarray, y: np.ndarray, square: float) -> float:
     """The largest factor by which V⁻¹ − yyᵀ/(1 + square) lowers an entry of the diagonal; infinite if to 0."""
     d, k, most = len(y), 0, 1.0
@@ -143,7 +143,7 @@ def shrinking(inverse: np.ndarray, y: np.ndarray, square: float) -> float:
     return most
 
 
-@compiled
+@compiled_inner
 def add_row(t: SetsStruct, slot: int, x: np.ndarray, reward: float) -> None:
     """V += xxᵀ, b += x·r, V⁻¹ by Sherman–Morrison, θ̂ += V⁻¹x·(r − x·θ̂), ρ; the row must fit."""
     d, y = len(x), t.vectors[0]
@@ -176,7 +176,7 @@ def add_row(t: SetsStruct, slot: int, x: np.ndarray, reward: float) -> None:
     set_radius(t, slot)
 
 
-@compiled
+@compiled_inner
 def predict(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
     """x·θ̂ and sqrt(xᵀV⁻¹x) of one set."""
     inverse, d = t.inverse[slot], len(x)
@@ -243,7 +243,7 @@ SHARED_SLOT: Any = np.int64(0)
 """The slot of all actions without rows; a plain 0 would be a type of its own, and compile everything again."""
 
 
-@compiled
+@compiled_inner
 def copy_slot(t: SetsStruct, source: int, slot: int, action: int) -> None:
     """Copy a slot."""
     for i in range(t.theta.shape[1]):
@@ -262,7 +262,7 @@ def copy_slot(t: SetsStruct, source: int, slot: int, action: int) -> None:
     note_change(t, slot)
 
 
-@compiled
+@compiled_inner
 def allocate_slot(t: SetsStruct) -> int:
     """A free slot; there must be room."""
     view_mask = t.view_mask
@@ -275,7 +275,7 @@ def allocate_slot(t: SetsStruct) -> int:
     return t.used - 1
 
 
-@compiled
+@compiled_inner
 def first_shared_prior(t: SetsStruct, slots: np.ndarray, place: int) -> int:
     """First position of the order, from `place` on, whose action shares slot 0 in a view; K if there is none."""
     order = t.order
@@ -363,7 +363,7 @@ def add_imputed(t: SetsStruct, action: int, x: np.ndarray, predicted: float) -> 
     add_row(t, slot, x, predicted)
 
 
-@compiled
+@compiled_inner
 def close(t: SetsStruct, action: int) -> bool:
     """Count one pending call less; whether others keep the action's pending copy. A point has no copy."""
     observed, pending = t.observed_slot, t.pending_slot
@@ -386,7 +386,7 @@ def close(t: SetsStruct, action: int) -> bool:
     return False
 
 
-@compiled
+@compiled_inner
 def prediction_is_safe(t: SetsStruct, action: int, predicted: float, reward: float) -> bool:
     """Whether a prediction can be removed from b without leaving only its rounding."""
     slot = t.observed_slot[action]

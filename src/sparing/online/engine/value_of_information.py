@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from sparing.native.compile import compiled
+from sparing.native.compile import compiled, compiled_inner
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import times
 from sparing.online.engine.search import ABOVE, count_shared_prior
@@ -20,7 +20,7 @@ ROUGHLY = 1.0 + 1e-6
 """Covers the rounding of the sums behind a bound."""
 
 
-@compiled
+@compiled_inner
 def sync_cache(t: SetsStruct) -> None:
     """Update the lookahead cache: means at every x_j, the best two of them, and all bounds."""
     fresh, n_shared = t.known < t.resampled, min(count_shared_prior(t, t.active), 2)
@@ -51,7 +51,7 @@ def sync_cache(t: SetsStruct) -> None:
         accumulate_drift(t)
 
 
-@compiled
+@compiled_inner
 def rescale(t: SetsStruct) -> bool:
     """Make bounds hold for the present σ; whether the previous ones do not. A growing σ gets a margin."""
     if t.unit * SIGMA_SLACK <= t.common <= t.unit:
@@ -60,13 +60,13 @@ def rescale(t: SetsStruct) -> bool:
     return True
 
 
-@compiled
+@compiled_inner
 def in_view(t: SetsStruct, slot: int) -> bool:
     """Whether a slot's action may be played in this view."""
     return not t.view_mask[slot] & (1 + t.which) and (len(t.active) == 0 or t.active[t.action[slot]])
 
 
-@compiled
+@compiled_inner
 def rank(t: SetsStruct, j: int) -> None:
     """Find the best two means at x_j among all actions."""
     means = t.future_means[j]
@@ -82,7 +82,7 @@ def rank(t: SetsStruct, j: int) -> None:
     t.best[j], t.rival[j], t.who[j], t.runner[j] = best, rival, who, runner
 
 
-@compiled
+@compiled_inner
 def place(t: SetsStruct, slot: int, seen: bool) -> None:
     """Insert a slot's new means into the best two of every x_j; rank again if it was one of them and falls behind."""
     best, rival, who, runner = t.best, t.rival, t.who, t.runner
@@ -100,7 +100,7 @@ def place(t: SetsStruct, slot: int, seen: bool) -> None:
             rival[j], runner[j] = mine, slot
 
 
-@compiled
+@compiled_inner
 def gap_change_bound(before: float, gap: float, s: float) -> float:
     """An upper bound on ψ(gap, s) − ψ(before, s): as the gap closes, ψ grows at rate at most Φ(−gap/s) ≤ exp(−u²/2)/2, u = gap/s.
 
@@ -114,7 +114,7 @@ def gap_change_bound(before: float, gap: float, s: float) -> float:
     return 0.5 * max(before - gap, 0.0) / (root * root)
 
 
-@compiled
+@compiled_inner
 def accumulate_drift(t: SetsStruct) -> None:
     """Raise every bound by the movement of the best two means: ψ(g', s) ≤ ψ(g, s) + (g − g')·Φ(−g'/s) for g' < g.
 
@@ -151,7 +151,7 @@ def accumulate_drift(t: SetsStruct) -> None:
             forget(t, slot)  # somebody is alone, or was
 
 
-@compiled
+@compiled_inner
 def forget(t: SetsStruct, slot: int) -> None:
     """Drop the bounds on the value of an action."""
     t.voi_bound[slot], t.voi_bound_at[slot], t.quadratic_at[slot], t.looks[slot] = math.inf, -1, -1, 0
@@ -201,7 +201,7 @@ def knowledge_gradient_bound(gap: float, s: float) -> float:
     return ABOVE * s * math.exp(-0.5 * u * u) / (math.sqrt(2.0 * math.pi) * (1.0 + u * u))
 
 
-@compiled
+@compiled_inner
 def stale(t: SetsStruct, slot: int, enough: float) -> bool:
     """Whether the bounds of an action should be recomputed: they may exclude it, or have not helped for a while."""
     if t.voi_bound_at[slot] < 0 or t.voi_bound_at[slot] == t.known:
@@ -209,7 +209,7 @@ def stale(t: SetsStruct, slot: int, enough: float) -> bool:
     return t.looks[slot] % LASTING == 0 or t.rounds_left * (t.voi_bound[slot] - t.drift_total[slot]) <= enough
 
 
-@compiled
+@compiled_inner
 def find_gaps(t: SetsStruct, slot: int) -> None:
     """Write `gap`: distance of an action's mean at each x_j from that of the best other action."""
     best, rival, who, gap, means = t.best, t.rival, t.who, t.gap, t.future_means
@@ -217,7 +217,7 @@ def find_gaps(t: SetsStruct, slot: int) -> None:
         gap[j] = abs((rival[j] if who[j] == slot else best[j]) - means[j, slot])
 
 
-@compiled
+@compiled_inner
 def context_widths(t: SetsStruct, slot: int) -> float:
     """Write `future_widths`, sqrt(x_jᵀV⁻¹x_j), if the slot has changed; return their root mean square."""
     rows, reach, z, total = t.context_sample, t.future_widths, t.vectors[0], 0.0
@@ -230,7 +230,7 @@ def context_widths(t: SetsStruct, slot: int) -> float:
     return math.sqrt(total / len(reach))
 
 
-@compiled
+@compiled_inner
 def global_voi_bound(t: SetsStruct, slot: int) -> float:
     """Bound the value of calls on an action per future round: `voi_bound` in any context, and `bound_base` +
     mean_j bound_slope_j·(x_jᵀΣx)²/σ² at x.
@@ -262,7 +262,7 @@ def global_voi_bound(t: SetsStruct, slot: int) -> float:
     return bound
 
 
-@compiled
+@compiled_inner
 def quadratic_voi_bound(t: SetsStruct, slot: int) -> None:
     """The same bound as a quadratic form in x: x_jᵀΣx = σ²·z_jᵀx with z_j = V⁻¹x_j. `voi_bound` must be known.
 
@@ -291,14 +291,14 @@ def quadratic_voi_bound(t: SetsStruct, slot: int) -> None:
     t.bound_floor[slot], t.quadratic_at[slot], t.looks[slot] = t.bound_base[slot], t.known, 0
 
 
-@compiled
+@compiled_inner
 def thinned(t: SetsStruct) -> float:
     """Largest share of a reward's variance that is not misfit."""
     noise = t.unit * t.unit
     return noise / (noise + t.misfit * t.misfit)
 
 
-@compiled
+@compiled_inner
 def find_moves(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
     """Write `move`, |x_jᵀΣx|; return xᵀΣx and Σ slope_j·move_j²."""
     rows, move, slope = t.context_sample, t.move, t.bound_slope[slot]
@@ -310,7 +310,7 @@ def find_moves(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, float]:
     return noise * max(dot(x, y), 0.0), total
 
 
-@compiled
+@compiled_inner
 def at_most(t: SetsStruct, square: float) -> float:
     """An upper bound on mean_j ψ(g_j, s_j(n))/n for every n up to MAX_LOOKAHEAD_CALLS.
 
@@ -335,7 +335,7 @@ def at_most(t: SetsStruct, square: float) -> float:
     return ROUGHLY * total / m
 
 
-@compiled
+@compiled_inner
 def gain(t: SetsStruct, square: float, enough: float) -> float:
     """max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n, n = 1, 2, 4, … ≤ H/2: the expected gain of a call in future rounds.
 
@@ -363,7 +363,7 @@ def gain(t: SetsStruct, square: float, enough: float) -> float:
     return most
 
 
-@compiled
+@compiled_inner
 def worth(t: SetsStruct, slot: int, x: np.ndarray, loss: float, beaten: float) -> float:
     """Gain minus the price and the loss of playing the action now; −∞ if bounds show that it does not exceed `beaten`.
 
