@@ -14,10 +14,10 @@ def best(scores, eligible, priority, skip=-1):
     return min(candidates, key=lambda a: (-scores[a], priority[a]), default=-1)
 
 
-def doubts(mean, deviation, eligible, leader, tolerance):
-    """Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) for each rival b of the leader a, (K,), and their sum."""
+def doubts(mean, deviation, eligible, leader, tolerance, factor=1.0):
+    """Φ(−(m_a − m_b + τ)/(factor·sqrt(s_a² + s_b²))) for each rival b of the leader a, (K,), and their sum."""
     gap = mean[leader] - mean + tolerance
-    scale = np.sqrt(deviation[leader] * deviation[leader] + deviation * deviation)
+    scale = factor * np.sqrt(deviation[leader] * deviation[leader] + deviation * deviation)
     terms = np.zeros(len(mean))
     for b in np.flatnonzero(eligible):
         if b != leader:

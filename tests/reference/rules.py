@@ -7,7 +7,7 @@ from scipy.special import ndtri
 
 from reference.kernels import best, doubts
 from reference.luck import Luck, uniform
-from reference.worth import expected
+from reference.worth import costs_of, expected, priority
 from sparing.online.core import SPOT_CHECK
 from sparing.online.decision import Challenger, Chances, SampledChances
 
@@ -26,6 +26,7 @@ class Round:
     frozen: np.ndarray
     threshold: float = np.nan
     answer: int = 0
+    factor: float = 1.0  # √2 in strict mode
 
     @property
     def top(self):
@@ -35,7 +36,7 @@ class Round:
         return best(scores, self.eligible, self.priority, other_than)
 
     def doubts(self, leader, tolerance):
-        return doubts(self.mean, self.spread, self.eligible, leader, tolerance)
+        return doubts(self.mean, self.spread, self.eligible, leader, tolerance, self.factor)
 
 
 def optimism(rules, explore, least, eligible):
@@ -108,11 +109,11 @@ def other_than(seen, action, tolerance, chance):
     return other, odds[other] / total
 
 
-def priced(learner, x, eligible, ahead):
+def priced(learner, x, eligible, ahead, costs=None):
     """What a learner that weighs calls does: action and reason; nothing for others."""
     if not learner.uses_voi:
         return None
-    action, called, _ = expected(learner, x, eligible, ahead=ahead)
+    action, called, _ = expected(learner, x, eligible, ahead=ahead, costs=costs)
     budget = learner.rules[0].calls
     skipped = "spent" if budget is not None and learner.calls >= budget else "not-worth-it"
     return action, "explore" if called else skipped
@@ -121,7 +122,7 @@ def priced(learner, x, eligible, ahead):
 def use_reference_choice(learner):
     """Let a learner choose as written here, round by round, instead of by compiled code."""
 
-    def choose(x, allowed, context_id, key, spot_check):
+    def choose(x, allowed, context_id, key, spot_check, costs=None):
         from sparing.online.decision import check_sizes
 
         check_sizes(x)
@@ -131,11 +132,16 @@ def use_reference_choice(learner):
             known = learner._log_rule.find(x, context_id, allowed, key)
         normals = np.array(Luck.of_key(key, learner.n_actions))
         sets = learner.sets
+        paid = costs_of(learner, costs)
+        order = priority(learner, costs)
         for ahead in (False, True) if learner._imputed else (False,):
             mean, spread = sets.evaluate(x, pending=ahead)
+            mean = mean - paid
             bold = optimism(learner.rules, learner.explore, learner.optimism, eligible)
-            seen = Round(mean, spread, bold, eligible, learner.priority, sets.frozen, known[0], known[1])
-            action, reason = priced(learner, x, eligible, ahead) or planned(
+            strict = any(getattr(rule, "strict", False) for rule in learner.rules)
+            factor = np.sqrt(2) if strict else 1.0
+            seen = Round(mean, spread, bold, eligible, order, sets.frozen, known[0], known[1], factor)
+            action, reason = priced(learner, x, eligible, ahead, costs) or planned(
                 learner.rules, learner.explore, seen, normals
             )
             if reason != "explore":
@@ -145,8 +151,8 @@ def use_reference_choice(learner):
         chances = Chances(drawn, 0.0) if reason != "explore" else Chances(1.0, 1.0)
         if reason == "explore" and learner.explore == "sampled":
             rivals = eligible & (np.arange(len(mean)) != action)
-            own = Challenger(float(mean[action]), float(spread[action]), int(learner.priority[action]))
-            chances = SampledChances(own, mean[rivals], spread[rivals], learner.priority[rivals])
+            own = Challenger(float(mean[action]), float(spread[action]), int(order[action]))
+            chances = SampledChances(own, mean[rivals], spread[rivals], order[rivals])
         elif spot_check and reason != "spent":
             others = eligible.sum() > 1
             apart = APART if others else 0.0
@@ -158,6 +164,7 @@ def use_reference_choice(learner):
                     action, share = other_than(seen, action, learner.plan.tolerance, uniform(key, 2))
                     chances = Chances(*2 * (spot_check * APART * share,))
         mean, spread = sets.evaluate(x)  # rewards that have not arrived do not narrow an interval
+        mean = mean - paid
         choice = action, reason, float(mean[action]), float(spread[action]), chances, None
         return learner._checked(x, choice)
 

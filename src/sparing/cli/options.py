@@ -130,6 +130,7 @@ class GivenLog:
             "item_features": features_of(given.pop("item_features")),
             "contexts": words(given.pop("contexts"), "contexts") or None,
             "drop": words(given.pop("drop"), "drop") or None,
+            "costs": costs_of(given.pop("costs")),
             "actions": labels(self.source, given, words(given.pop("actions"), "actions")) or None,
             **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
@@ -335,6 +336,26 @@ def features_of(text: str) -> Any:
     from sparing.log.features.files import read_features
 
     return read_features(text)
+
+
+def costs_of(text: str) -> str | dict[str, float] | None:
+    """Parse ACTION=COST with commas; a text without = is the prefix of cost columns."""
+    if "=" not in text:
+        return text or None
+    found: dict[str, float] = {}
+    for part in words(text, "costs"):
+        name, equals, cost = part.rpartition("=")
+        try:
+            value = float(cost)
+        except ValueError:
+            value = float("nan")
+        if not equals or not name.strip() or value != value or name.strip() in found:
+            raise SettingError(
+                f"--costs {text}: {part!r} is not ACTION=COST, or names an action twice. Write small=0.001,large=0.02, or the "
+                "prefix of one cost column per action"
+            )
+        found[name.strip()] = value
+    return found
 
 
 def pair(text: str) -> tuple[float, float] | None:

@@ -23,6 +23,7 @@ from sparing.evaluation.result import Estimate, Evaluation
 from sparing.evaluation.rows import EvaluationSettings
 from sparing.interval import LEVEL, deviations
 from sparing.log import Log
+from sparing.log.costs import CostsOption, action_costs
 from sparing.log.rows import AnyLog, BlocksInMemory, InMemoryRows, Rows, as_rows, reward_summary
 from sparing.policies.fingerprint import TrainingFingerprint
 from sparing.policies.pi_plus import clip_number
@@ -61,10 +62,11 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     reward_model: str = "linear",
     taught: str | None = None,
+    costs: CostsOption = None,
 ) -> Evaluation:
     """Estimate a policy's mean reward from a log, by every method that the log allows.
 
-    The log is read in a few passes, block by block. A log in memory and the same log from `scan` give the same numbers, bit for bit.
+    Where costs of the actions are known, estimates are of reward − cost. The log is read in a few passes, block by block. A log in memory and the same log from `scan` give the same numbers, bit for bit.
 
     Parameters
     ----------
@@ -104,6 +106,9 @@ def evaluate(
         A boosted model is cross-fitted always; it is trained on a sample of 262,144 rows where there are more.
     taught : str, optional
         Deprecated name of `training_rows`.
+    costs : mapping or sequence of K numbers, optional
+        Known costs of playing the actions, in units of the reward; by default those of the log. The policy's cost is computed, not
+        estimated. `reward_range` bounds rewards before cost.
 
     Returns
     -------
@@ -131,9 +136,14 @@ def evaluate(
         clip_number(clip)
     chosen = _methods(methods)
     rows = as_rows(log)
+    known = None if costs is None else action_costs(costs, rows.action_names)
+    if interval == "bernstein" and (known is not None or rows.header.costs is not None):
+        raise SettingError(
+            "interval='bernstein' bounds rewards alone, and this log has costs; use 'normal' or 'bootstrap'"
+        )
     given = evaluation_rows(rows, policy, training_rows)
     settings = EvaluationSettings(
-        chosen, interval, band, clip, ridge, folds, seed, noise, theta_bound, delta, reward_model
+        chosen, interval, band, clip, ridge, folds, seed, noise, theta_bound, delta, reward_model, known
     )
     steps = ProgressCounter(progress, PASSES + len(chosen) + (folds if "mlips" in chosen else 0))
     rewards = None if given.rows is rows else reward_summary(rows)
@@ -161,6 +171,7 @@ def evaluate(
         log.n_rows,
         given.held_out,
         None if mean_weight is None else mean_weight.value,
+        data.policy_cost,
     )
 
 
@@ -235,10 +246,10 @@ def _estimate(
     def widen(low: float, high: float, value: float, sample: EffectiveSample) -> tuple[float, float]:
         if sure:
             return low, high
-        return widened(low, high, value, sample=sample, reward_range=data.reward_range, confidence=confidence)
+        return widened(low, high, value, sample=sample, reward_range=data.net_range, confidence=confidence)
 
     def clamp(end: float) -> float:
-        return min(max(end, data.reward_range[0]), data.reward_range[1]) if data.range_known else end
+        return min(max(end, data.net_range[0]), data.net_range[1]) if data.range_known else end
 
     own = limits.get("least", limits["plain"])[0], limits.get("most", limits["plain"])[1]
     low, high = widen(*own, value, sample)

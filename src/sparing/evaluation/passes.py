@@ -102,6 +102,7 @@ class PolicyTotals:
     feature_sums: tuple[np.ndarray, ...]
     weights: Moments | None
     target: list[np.ndarray]
+    costs: np.ndarray | None  # Σ of the policy's costs, and of the logged actions' costs
 
     @classmethod
     def of(cls, with_target: bool, of: RowQuantities) -> "PolicyTotals":
@@ -141,6 +142,9 @@ class PolicyTotals:
             feature_sums,
             weights,
             [target] if with_target else [],
+            None
+            if of.policy_costs is None
+            else np.array([of.policy_costs.sum(), replace(block, costs=of.costs).logged_costs.sum()]),
         )
 
     __add__ = add_fields
@@ -401,9 +405,22 @@ def estimator_terms(
             terms: EstimatorTerms | SparingError | None = of.terms.get(method)
             if terms is None:
                 terms = _result_or_error(partial(ESTIMATORS[method], of))
+                if isinstance(terms, EstimatorTerms):
+                    terms = less_costs(terms, of.policy_costs)
             if blocks.keep_terms and isinstance(terms, EstimatorTerms):
                 of.terms[method] = terms
             yield method, terms
+
+
+def less_costs(parts: EstimatorTerms, costs: np.ndarray | None) -> EstimatorTerms:
+    """The terms of reward − cost: every statistic less the mean of the policy's costs (n,), which needs no estimate."""
+    if costs is None:
+        return parts
+    less: dict[int, np.ndarray] = {}  # many statistics have rows in common
+    for each in parts.terms.values():
+        less.setdefault(id(each.base), each.base - costs)
+    net = {name: replace(each, base=less[id(each.base)]) for name, each in parts.terms.items()}
+    return replace(parts, terms=net)
 
 
 def _sum_terms(blocks: BlockQuantities, methods: tuple[str, ...], block: Log, first_row: int) -> MethodSums:
@@ -483,7 +500,10 @@ class EvaluationData:
         rewards = first.totals.rewards if rewards is None else rewards
         self.range_known = reward_range is not None or rewards.binary
         self.reward_range = reward_bounds(rewards, reward_range, settings.interval)
-        self.logged_mean = first.totals.rewards.total / rows.n_rows
+        spent, logged = (None, 0.0) if first.totals.costs is None else first.totals.costs / rows.n_rows
+        self.policy_cost = None if spent is None else float(spent)
+        self.net_range = self.reward_range[0] - (spent or 0.0), self.reward_range[1] - (spent or 0.0)
+        self.logged_mean = first.totals.rewards.total / rows.n_rows - float(logged)
         self.unlogged_mass = first.totals.unlogged_mass
         self.n_folds = first.folds.count if isinstance(first.folds, Folds) else settings.folds
         blocks.shared = first.global_quantities(self.reward_range, lambda done, total: steps.step())

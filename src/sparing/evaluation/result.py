@@ -157,6 +157,8 @@ class Evaluation:
         Whether the rows are those held out when the policy was learned.
     mean_weight : float or None
         Mean weight of the rows, plus the unsupported mass if the support is exact: about 1. None without propensities.
+    policy_cost : float or None
+        Mean known cost of the policy's actions, which all values and `logged_mean` have subtracted. None if no costs are known.
     """
 
     estimates: tuple[Estimate, ...]
@@ -170,6 +172,7 @@ class Evaluation:
     rows_given: int
     held_out: bool = False
     mean_weight: float | None = None
+    policy_cost: float | None = None
 
     def __getitem__(self, method: str) -> Estimate:
         for estimate in self.estimates:
@@ -217,7 +220,10 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the evaluation as plain values for JSON."""
-        return asdict(self) | {"estimates": tuple(each.to_dict() for each in self.estimates)}
+        found = asdict(self) | {"estimates": tuple(each.to_dict() for each in self.estimates)}
+        if self.policy_cost is None:
+            del found["policy_cost"]
+        return found
 
     def to_frame(self) -> "pandas.DataFrame":
         """Return a pandas frame with a row for each method and a column for each field of `Estimate` but its notes."""
@@ -240,9 +246,15 @@ class Evaluation:
         rows = f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
         if self.held_out:
             rows = f"{self.rows:,} of {self.rows_given:,} rows, held out when the policy was learnt"
+        less = "" if self.policy_cost is None else " less cost"
+        costs = (
+            ""
+            if self.policy_cost is None
+            else f"; the policy costs {self.policy_cost:.4g} a decision, subtracted"
+        )
         lines = [
-            f"{rows}, support {self.support}, logged mean reward {self.logged_mean:.4g}, "
-            f"mean rewards in [{self.reward_range[0]:.4g}, {self.reward_range[1]:.4g}] ({how})",
+            f"{rows}, support {self.support}, logged mean reward{less} {self.logged_mean:.4g}, "
+            f"mean rewards in [{self.reward_range[0]:.4g}, {self.reward_range[1]:.4g}] ({how}){costs}",
             *map(str, self.estimates),
             *self.unusable_lines,
             *(f"note: {note}" for note in self.notes),

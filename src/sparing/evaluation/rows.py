@@ -36,6 +36,7 @@ class EvaluationSettings:
     theta_bound: float | None = None
     delta: float = 0.05
     reward_model: str = "linear"
+    costs: np.ndarray | None = None  # of each action, (K,), in the place of the log's
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +130,23 @@ class RowQuantities:
         for rows, chances in self.blocks():
             picked[rows] = chances[np.arange(len(chances)), self.log.actions[rows]]
         return picked
+
+    @cached_property
+    def costs(self) -> np.ndarray | None:
+        """Known costs of the actions, (K,) or (n, K); None if none is known."""
+        return self.log.costs if self.settings.costs is None else self.settings.costs
+
+    @cached_property
+    def policy_costs(self) -> np.ndarray | None:
+        """Σ_a π(a|x_i)·cost_i(a), which is known, whatever the rewards are; None if no costs are known."""
+        costs = self.costs
+        if costs is None:
+            return None
+        total = np.empty(self.log.n_rows)
+        for rows, chances in self.blocks():
+            each = np.broadcast_to(costs if costs.ndim == 1 else costs[rows], chances.shape)
+            total[rows] = np.einsum("ik,ik->i", chances, each)
+        return total
 
     @cached_property
     def weights(self) -> np.ndarray:

@@ -28,8 +28,9 @@ from sparing.learning.request import (
 )
 from sparing.learning.ridge import RIDGES, Hyperparameters, choose_ridge, crossfitted_scores, fit_best, grid
 from sparing.log import Log
+from sparing.log.costs import CostsOption, action_costs, check_cost_units
 from sparing.log.passes import Combined
-from sparing.log.rows import AnyLog, FilteredRows, Rows, as_rows
+from sparing.log.rows import AnyLog, FilteredRows, Rows, as_rows, mean_costs
 from sparing.model.confidence import Assumptions, ConfidenceEllipsoids, positive
 from sparing.model.crossfitting import reward_parameters
 from sparing.model.statistics import Statistics, Sums
@@ -318,6 +319,7 @@ def learn(
     holdout: float = 0.0,
     estimate_support: bool = True,
     progress: Callable[[int, int], None] | None = None,
+    costs: CostsOption = None,
     **options: Any,
 ) -> Policy:
     """Learn a policy from a log alone.
@@ -339,6 +341,10 @@ def learn(
         `sparing.estimate_support` does; ``policy.notes`` say so. Otherwise such a method is refused.
     progress : callable, optional
         ``progress(done, total)`` is called after each step.
+    costs : mapping or sequence of K numbers, optional
+        Known costs of playing the actions, in units of the reward; by default those of the log. The policy is for reward − cost.
+        `greedy`, `posterior` and `pessimistic` learn the reward before cost, and ``policy.costs`` may be replaced when prices
+        change; of costs by row they take the means. Other methods learn from rewards less costs, at these prices.
     **options
         ``support``: the supported actions of a context, as a function (n, d) → booleans (n, K), a policy (its positive
         probabilities), or labels. ``reward_range``: bounds on mean rewards. ``folds``: of cross-fitting. The others are
@@ -379,18 +385,32 @@ def learn(
             f"sparing.read_log(...); {', '.join(BY_PASSES[:-1])} and {BY_PASSES[-1]} learn from a scan as it is"
         )
     notes: tuple[str, ...] = ()
+    known = None if costs is None else action_costs(costs, log.action_names)
+    if known is not None and isinstance(log, Log):
+        log = replace(log, costs=known)
+        if log.n_rows:
+            check_cost_units(known, float(log.rewards.min()), float(log.rewards.max()))
     if estimate_support and "support" not in shared and isinstance(log, Log) and _lacks_support(log, method):
         log, notes = _with_estimated_support(log, integer("seed", seed))
     rows, split = as_rows(log), None
     if holdout != 0 and rows.n_rows:
         rows, split = _training_rows(log, holdout, integer("seed", seed), by_passes=by_passes)
+    trained, priced = rows, known if known is not None else mean_costs(rows)
+    if priced is not None and not by_passes:
+        rows = as_rows(rows.read().net())
+        if shared.get("reward_range") is not None:
+            low, high = shared["reward_range"]
+            shared["reward_range"] = low - float(priced.max()), high - float(priced.min())
+        notes += ("costs are subtracted from the rewards it learnt from: learn again when prices change",)
     counter = ProgressCounter(progress)
     request = LearningRequest(rows, seed, progress=counter, fingerprint=by_passes, **shared)
     policy: Any = fit(request, **options)
     if log.items is not None and method not in USE_ITEMS:
         unused = f"the log's item features are not used by {method}; {' and '.join(USE_ITEMS)} use them"
         policy = replace(policy, notes=(*policy.notes, unused))
-    fingerprint = policy.trained_on or TrainingFingerprint.of(rows)
+    if priced is not None and by_passes:
+        policy = replace(policy, costs=priced)
+    fingerprint = policy.trained_on or TrainingFingerprint.of(trained)
     learned: Policy = replace(
         policy,
         trained_on=replace(fingerprint, split=split),

@@ -44,6 +44,8 @@ class TableColumns:
     distribution: tuple[str, ...] = ()
     eligible: str | None = None
     raw: bool = True
+    cost_prefix: str = ""
+    costs: tuple[str, ...] = ()
 
     @property
     def estimated(self) -> bool:
@@ -53,7 +55,7 @@ class TableColumns:
     def all(self) -> tuple[str, ...]:
         """All columns that are read, each once."""
         scalar = (self.action, self.reward, self.propensity, self.eligible, self.context_id)
-        return distinct(*self.contexts, *scalar, *self.distribution)
+        return distinct(*self.contexts, *scalar, *self.distribution, *self.costs)
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -88,7 +90,8 @@ def find_columns(
     _check_stored_columns(source, columns)
     given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
     dropped = dropped_columns(source, columns)
-    others = {*distinct(*given), *dropped}
+    cost_prefix, costs = _cost_columns(source, columns, {*distinct(*given), *dropped})
+    others = {*distinct(*given), *dropped, *costs}
     ours = tuple(name for name in _default_columns(source, others) if name not in dropped)
     named = columns.contexts if taken is None else None
     contexts = _named_columns(source, named) if named is not None else () if taken else ours
@@ -114,7 +117,22 @@ def find_columns(
         table,
         sets,
         raw or (taken is None and bool(contexts) and set(contexts) <= set(ours)),
+        cost_prefix,
+        costs,
     )
+
+
+def _cost_columns(source: TableSource, columns: ColumnRoles, others: set[str]) -> tuple[str, tuple[str, ...]]:
+    """The prefix and names of the cost columns; those of a table that sparing wrote are known."""
+    prefix = columns.costs
+    if prefix is None:
+        prefix = source.stored_metadata.get("cost_prefix")
+    if not isinstance(prefix, str):
+        return "", ()
+    found = tuple(name for name in source.schema.names if name.startswith(prefix) and name not in others)
+    if not prefix or not found:
+        raise _column_error(source, f"no columns that begin with costs={prefix!r}")
+    return prefix, found
 
 
 def dropped_columns(source: TableSource, columns: ColumnRoles) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ The commands' help is generated from it, so nothing heavy is imported here.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypedDict, TypeVar
 
@@ -22,6 +22,7 @@ class ColumnKeywords(TypedDict, total=False):
     eligible: str | None
     context_id: str | None
     drop: str | Sequence[str] | None
+    costs: str | Mapping[Any, float] | None
 
 
 def _role(default: str | None, help_text: str) -> Any:
@@ -32,8 +33,8 @@ def _role(default: str | None, help_text: str) -> Any:
 class ColumnRoles:
     """The column of each role; a default name that the table does not have is left out.
 
-    `contexts` are scalar columns or one list column; `distribution` is the prefix of one column per action; `drop` are columns
-    that have no role.
+    `contexts` are scalar columns or one list column; `distribution` and `costs` are the prefix of one column per action; `drop`
+    are columns that have no role. `costs` may also be the cost of each action in every row, by label.
     """
 
     contexts: str | Sequence[str] | None = _role(None, "Context columns, with commas; default: x_0, x_1, …")
@@ -44,6 +45,9 @@ class ColumnRoles:
     eligible: str | None = _role("eligible", "The column of eligible sets.")
     context_id: str | None = _role("context_id", "The column of context ids.")
     drop: str | Sequence[str] | None = _role(None, "Columns to leave out, with commas.")
+    costs: str | Mapping[Any, float] | None = _role(
+        None, "Known costs, as ACTION=COST with commas, or the prefix of one cost column per action."
+    )
 
 
 def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:

@@ -1,6 +1,6 @@
 """The log: contexts, actions, rewards, and the propensities and support of the logging policy."""
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -9,6 +9,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log import labels
+from sparing.log.costs import action_costs
 from sparing.log.features.columns import all_valid
 from sparing.log.features.encoder import Encoder
 from sparing.log.hashing import groups_of
@@ -56,6 +57,9 @@ class Log:
         Encodes raw columns as contexts; a raw one if the contexts are numbers as they were given.
     items : Items or None
         Features of the actions.
+    costs : (K,) array, (n, K) array or None
+        Known costs of playing each action, in units of the reward: the same in every row, or by row. Rewards are before
+        cost. None if none is known.
     """
 
     contexts: np.ndarray
@@ -67,9 +71,11 @@ class Log:
     context_ids: np.ndarray | None
     encoder: Encoder
     items: Items | None = None
+    costs: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for array in (self.contexts, self.actions, self.rewards, self.propensities, self.context_ids):
+        columns = (self.contexts, self.actions, self.rewards, self.propensities, self.context_ids)
+        for array in (*columns, self.costs):
             if array is not None:
                 array.setflags(write=False)
 
@@ -87,6 +93,7 @@ class Log:
         action_names: Sequence[Hashable] | None = None,
         context_ids: Any = None,
         feature_names: Sequence[str] | None = None,
+        costs: Any = None,
     ) -> "Log":
         """Build a log from arrays, one row a round.
 
@@ -111,6 +118,9 @@ class Log:
         context_ids : (n,) array_like of int or str, optional
         feature_names : sequence of d str, optional
             By default x_0, x_1, ….
+        costs : mapping, sequence of K numbers or (n, K) array_like, optional
+            Known costs of playing the actions, in units of the reward: by label, in the order of `action_names`, or by row.
+            `rewards` are before cost.
 
         Raises
         ------
@@ -153,6 +163,7 @@ class Log:
             support=support,
             context_ids=context_ids,
             feature_names=feature_names,
+            costs=None if costs is None else as_costs(costs, names),
         )
 
     @classmethod
@@ -169,13 +180,14 @@ class Log:
         context_ids: Any = None,
         feature_names: Sequence[str] | None = None,
         encoder: Encoder | None = None,
+        costs: np.ndarray | None = None,
         first_row: int = 0,
     ) -> "Log":
         """Build a log from arrays that it keeps and makes read-only.
 
         Parameters
         ----------
-        contexts, actions, rewards, action_names, propensities, context_ids
+        contexts, actions, rewards, action_names, propensities, context_ids, costs
             As the attributes of a log.
         logged_probabilities : (n,) array, optional
             Probabilities of the logged actions by the full distributions, if the support may be too large to keep them.
@@ -218,6 +230,7 @@ class Log:
             support,
             labels.identifiers(context_ids, n),
             encoder or Encoder.raw(labels.feature_names(feature_names, d)),
+            costs=None if costs is None else _checked_costs(costs, n, action_names, first_row),
         )
         if support.known and n:
             outside = np.flatnonzero(~support.contains(np.arange(n), actions))
@@ -328,6 +341,26 @@ class Log:
             propensities=None if self.propensities is None else self.propensities[rows],
             support=support,
             context_ids=None if self.context_ids is None else self.context_ids[rows],
+            costs=self.costs if self.costs is None or self.costs.ndim == 1 else self.costs[rows],
+        )
+
+    @property
+    def logged_costs(self) -> np.ndarray:
+        """Known cost of the logged action in each row, (n,); 0 if no costs are known."""
+        if self.costs is None:
+            return np.zeros(self.n_rows)
+        return (
+            self.costs[self.actions]
+            if self.costs.ndim == 1
+            else self.costs[np.arange(self.n_rows), self.actions]
+        )
+
+    def net(self) -> "Log":
+        """Return the same log with rewards less the known costs of the logged actions, and without costs."""
+        return (
+            self
+            if self.costs is None
+            else replace(self, rewards=self.rewards - self.logged_costs, costs=None)
         )
 
     def __repr__(self) -> str:
@@ -339,6 +372,18 @@ class Log:
 
     def _repr_html_(self) -> str:
         return card_of(self, "Log", self.n_rows)
+
+
+def _checked_costs(costs: np.ndarray, n: int, names: tuple[Hashable, ...], first_row: int) -> np.ndarray:
+    k = len(names)
+    if costs.shape not in ((k,), (n, k)):
+        raise LogError(
+            f"costs of shape {costs.shape}; expected ({k},), one an action, or {(n, k)}, one column an action"
+        )
+    if costs.ndim == 2:
+        for name, column in zip(names, costs.T, strict=True):
+            check_numbers(column, f"cost of action {shorten(name)}", first_row=first_row)
+    return costs
 
 
 def _check_vector(values: np.ndarray, n: int, what: str, first_row: int) -> None:
@@ -395,6 +440,27 @@ def check_numbers(values: np.ndarray, what: str, *, first_row: int = 0) -> None:
     raise LogError(f"{what} at row {first_row + row} is {values[row]}; it must be {rule}, or drop the row")
 
 
+def as_costs(costs: Any, names: Sequence[Hashable]) -> np.ndarray:
+    """Costs of the actions, (K,), or by row, (n, K), from a mapping, a sequence or a table."""
+    if (
+        not isinstance(costs, Mapping)
+        and getattr(costs, "ndim", np.ndim(costs) if isinstance(costs, list | tuple) else 1) == 2
+    ):
+        if hasattr(costs, "columns"):  # a frame: its columns are named by action
+            costs = _frame_columns(costs, names)
+        return floats(costs, "costs")
+    return action_costs(costs, names, error=LogError)
+
+
+def _frame_columns(frame: Any, names: Sequence[Hashable]) -> Any:
+    absent = [name for name in names if name not in list(frame.columns)]
+    if absent:
+        raise LogError(
+            f"costs has no column for action {shorten(absent[0])}; expected one an action, named by its label"
+        )
+    return frame[list(names)]
+
+
 def _as_list(values: Any, what: str) -> Any:
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
@@ -439,4 +505,6 @@ def _facts(log: Log) -> Iterator[tuple[str, str]]:
         low, high = log.rewards.min(), log.rewards.max()
         yield "rewards", f"mean {log.rewards.mean():.4g}, from {low:.4g} to {high:.4g}"
     yield "propensities", "none logged" if log.propensities is None else "logged"
+    if log.costs is not None:
+        yield "costs", "known, by row" if log.costs.ndim == 2 else "known"
     yield "support", log.support.kind

@@ -293,7 +293,22 @@ def concatenate_logs(header: Log, parts: Sequence[Log]) -> Log:
         if header.support.known
         else header.support.unknown(sum(map(len, parts)), header.n_actions),
         context_ids=of("context_ids"),
+        costs=header.costs if header.costs is None or header.costs.ndim == 1 else of("costs"),
     )
+
+
+def mean_costs(log: AnyLog) -> np.ndarray | None:
+    """The log's known costs of the actions, (K,); of costs by row the means."""
+    rows = as_rows(log)
+    known = rows.header.costs
+    if known is None or known.ndim == 1:
+        return known
+    return rows.fold(SumOf(_cost_sums)) / rows.n_rows if rows.n_rows else None
+
+
+def _cost_sums(block: Log, first_row: int) -> np.ndarray:
+    assert block.costs is not None
+    return np.asarray(block.costs.sum(axis=0))
 
 
 @dataclass(frozen=True)

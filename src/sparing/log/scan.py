@@ -16,7 +16,7 @@ from sparing.log.features import Encoder, Features
 from sparing.log.features.fitting import ColumnProfiles, ColumnSpec, identity_batch
 from sparing.log.items import Items, ItemTable
 from sparing.log.labels import DIGITS, shorten, whole_numbers
-from sparing.log.log import Log, check_features, check_numbers
+from sparing.log.log import Log, as_costs, check_features, check_numbers
 from sparing.log.passes import (
     ColumnarBlock,
     Combined,
@@ -54,6 +54,8 @@ class TableLayout:
     n_features: int
     n_rows: int
     feature_subset: tuple[int, ...] | None = None  # indices of the features that are read; None: all
+    cost_columns: tuple[str, ...] = ()  # in the order of the actions; empty if the table has none
+    costs: np.ndarray | None = None  # of each action in every row
 
     def select(
         self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
@@ -63,8 +65,8 @@ class TableLayout:
         if not ids:
             columns = replace(columns, context_id=None)
         if not support:
-            columns = replace(columns, propensity=None, eligible=None, distribution=(), prefix="")
-            layout = replace(layout, probability_columns=())
+            columns = replace(columns, propensity=None, eligible=None, distribution=(), prefix="", costs=())
+            layout = replace(layout, probability_columns=(), cost_columns=())
         layout = replace(layout, columns=columns)
         return layout if features is None else layout._with_features(features)
 
@@ -99,7 +101,11 @@ class TableLayout:
             support.add_distribution(table)
             if not columns.estimated:
                 parts["logged_probabilities"] = table[np.arange(len(table)), actions]
-        elif columns.eligible:
+        if self.cost_columns:
+            parts["costs"] = np.column_stack([_numbers(batch, name, first_row) for name in self.cost_columns])
+        elif self.costs is not None:
+            parts["costs"] = self.costs
+        if not self.probability_columns and columns.eligible:
             column = batch.column(columns.eligible)
             support.add_sets(*arrays.eligible_sets(column, columns.eligible, self.index, first_row=first_row))
         log = Log.from_indices(
@@ -200,7 +206,9 @@ def infer_layout(
         encoder=fixed,
         stored_encoder=_stored_encoder(source, found, named) if fixed is None else None,
         feature_names=named if fixed is None else None,
-        probability_columns=_probability_columns(found, names),
+        probability_columns=_columns_by_action("probability", found.prefix, found.distribution, names),
+        cost_columns=_columns_by_action("cost", found.cost_prefix, found.costs, names),
+        costs=_constant_costs(source, roles, names),
         items=_stored_items(source, names),
         n_features=_list_length(source, found) if named is None else len(named),
         n_rows=rows,
@@ -284,7 +292,9 @@ def _known_names(
     if "actions" in source.stored_metadata:
         return labels.action_names(source.stored_metadata["actions"])
     if columns.distribution:
-        return labels.action_names(_column_labels(source, columns))
+        return labels.action_names(_column_labels(source, columns, columns.prefix, columns.distribution))
+    if columns.costs:  # an action may have a price before it has a row
+        return labels.action_names(_column_labels(source, columns, columns.cost_prefix, columns.costs))
     return None
 
 
@@ -329,9 +339,24 @@ def _stored_items(source: TableSource, names: Sequence[Hashable]) -> Items | Non
     return replace(items, features=items.features[[list(written).index(name) for name in names]])
 
 
-def _column_labels(source: TableSource, columns: TableColumns) -> Sequence[Hashable]:
-    # The ends of the probability columns' names, as values of the action column's type.
-    texts = [name.removeprefix(columns.prefix) for name in columns.distribution]
+def _constant_costs(
+    source: TableSource, roles: ColumnRoles, names: tuple[Hashable, ...]
+) -> np.ndarray | None:
+    # The same in every row: as given, else those of a table that sparing wrote.
+    if roles.costs is not None:
+        return None if isinstance(roles.costs, str) else as_costs(roles.costs, names)
+    stored = source.stored_metadata.get("costs")
+    if stored is None:
+        return None
+    known = dict(zip(labels.action_names(source.stored_metadata["actions"]), stored, strict=True))
+    return as_costs({name: known[name] for name in names if name in known}, names)
+
+
+def _column_labels(
+    source: TableSource, columns: TableColumns, prefix: str, found: Sequence[str]
+) -> Sequence[Hashable]:
+    # The ends of the names of one column per action, as values of the action column's type.
+    texts = [name.removeprefix(prefix) for name in found]
     if source.text:
         return whole_numbers(texts)
     kind = source.schema.field(columns.action).type
@@ -342,21 +367,23 @@ def _column_labels(source: TableSource, columns: TableColumns) -> Sequence[Hasha
         return pa.array(texts, pa.string()).cast(kind).to_pylist()
     except pa.ArrowException:
         raise LogError(
-            f"the columns {columns.prefix}* of {source.name} end in {shorten(texts[:5])}, not in actions, which are "
-            f"{kind}. Name one column {columns.prefix}<action> for each, or pass distribution=None"
+            f"the columns {prefix}* of {source.name} end in {shorten(texts[:5])}, not in actions, which are "
+            f"{kind}. Name one column {prefix}<action> for each, or pass {'distribution' if prefix == columns.prefix else 'costs'}=None"
         ) from None
 
 
-def _probability_columns(columns: TableColumns, names: tuple[Hashable, ...]) -> tuple[str, ...]:
-    by_text = {name.removeprefix(columns.prefix): name for name in columns.distribution}
+def _columns_by_action(
+    what: str, prefix: str, columns: Sequence[str], names: tuple[Hashable, ...]
+) -> tuple[str, ...]:
+    by_text = {name.removeprefix(prefix): name for name in columns}
     if not by_text:
         return ()
     found = [_column_of_action(name, by_text) for name in names]
     if None in found or len(by_text) != len(names):
         absent = f"; none for {shorten(names[found.index(None)])}" if None in found else ""
         raise LogError(
-            f"{len(by_text)} probability columns for {len(names)} actions{absent}. "
-            f"Expected one column {columns.prefix}<action> for each"
+            f"{len(by_text)} {what} columns for {len(names)} actions{absent}. "
+            f"Expected one column {prefix}<action> for each"
         )
     return tuple(name for name in found if name is not None)
 

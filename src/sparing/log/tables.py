@@ -111,7 +111,7 @@ class TableSource(ABC):
 
     @cached_property
     def stored_metadata(self) -> dict[str, Any]:
-        """The metadata that `write_log` stored: actions, features by column, encoder and items as JSON."""
+        """The metadata that `write_log` stored: actions, features by column, encoder and items as JSON, costs."""
         raw = (self.schema.metadata or {}).get(METADATA)
         if raw is None:
             return {}
@@ -122,6 +122,10 @@ class TableSource(ABC):
             features = {str(column): str(name) for column, name in dict(stored["features"]).items()}
             columns = list(map(str, stored.get("columns", features)))
             encoders = {what: stored.get(what) for what in ("encoder", "items")}
+            if "costs" in stored:
+                encoders["costs"] = [float(cost) for cost in stored["costs"]]
+            if "cost_prefix" in stored:
+                encoders["cost_prefix"] = str(stored["cost_prefix"])
         except (AttributeError, KeyError, TypeError, ValueError):
             intact = False
         if not intact:

@@ -118,6 +118,9 @@ def has_sets(log: Log) -> bool:
     return log.support.kind == "exact"
 
 
+COST_PREFIX = "cost_"  # of the columns of costs by row
+
+
 def require_propensities(log: Log, title: str) -> None:
     """Reject a log without propensities for a format that requires them."""
     if log.propensities is None:
@@ -232,6 +235,11 @@ def _lost_in_text(stream: LogStream) -> list[str]:
         lost.append("The encoder of the features is lost: write Parquet or Arrow to keep it.")
     if log.items is not None:
         lost.append("The features of the items are lost: write Parquet or Arrow to keep them.")
+    if log.costs is not None:
+        again = f"costs={COST_PREFIX!r}" if log.costs.ndim == 2 else "costs={...}"
+        lost.append(
+            f"The role of the costs is lost: read with {again}, or write Parquet or Arrow to keep it."
+        )
     if any(isinstance(name, str) and WHOLE_NUMBER.fullmatch(name) for name in log.action_names):
         lost.append("Labels of text that look like whole numbers read back as whole numbers.")
     if log.support.probabilities is None and not stream.summary.logged.all():
@@ -267,13 +275,18 @@ def _schema(log: Log, *, text: bool) -> pa.Schema:
     if log.context_ids is not None:
         ids = log.context_ids.dtype
         columns["context_id"] = pa.string() if ids.kind == "U" else pa.from_numpy_dtype(ids)
-    metadata = {
+    if log.costs is not None and log.costs.ndim == 2:
+        columns |= {f"{COST_PREFIX}{labels.label_text(name)}": pa.float64() for name in log.action_names}
+    metadata: dict[str, Any] = {
         "actions": [labels.to_json(name) for name in log.action_names],
         "features": dict(zip(contexts, log.feature_names, strict=True)),
         "columns": list(columns),
         "encoder": None if log.encoder.is_raw else log.encoder.header(),
         "items": None if log.items is None else log.items.header(),
     }
+    if log.costs is not None:
+        by_row = log.costs.ndim == 2
+        metadata |= {"cost_prefix": COST_PREFIX} if by_row else {"costs": log.costs.tolist()}
     return pa.schema(list(columns.items()), metadata=None if text else {METADATA: metadata_json(metadata)})
 
 
@@ -318,6 +331,8 @@ def _batch(log: Log, schema: pa.Schema, rows: slice, dictionary: pa.Array) -> pa
         arrays.append(_sets(log.support.mask(rows), dictionary, text=schema.metadata is None))
     if log.context_ids is not None:
         arrays.append(pa.array(log.context_ids[rows].tolist(), type=schema.field("context_id").type))
+    if log.costs is not None and log.costs.ndim == 2:
+        arrays += [np.ascontiguousarray(column) for column in log.costs[rows].T]
     return pa.record_batch([pa.array(array) for array in arrays], schema=schema)
 
 

@@ -17,7 +17,7 @@ from sparing.log.features.encoder import Encoder
 from sparing.log.items import Items
 from sparing.log.labels import feature_names
 from sparing.log.passes import ColumnarBlock, Combined, Statistic, SumOf
-from sparing.log.rows import AnyLog, RewardSummary, Rows, as_rows, concatenate_logs
+from sparing.log.rows import AnyLog, RewardSummary, Rows, as_rows, concatenate_logs, mean_costs
 from sparing.log.sketches import ContextSample
 
 # A log with at least this many context cells is summed by the compiled kernel. NumPy takes 1/6 s for them, the kernel a
@@ -158,6 +158,8 @@ class LogSummary:
         A sample of the log's contexts.
     rewards : RewardSummary or None
         Sum and range of the rewards; None if unknown, or without rows.
+    costs : ndarray of shape (K,) or None
+        Known cost of each action; of costs by row the means.
 
     Examples
     --------
@@ -171,6 +173,7 @@ class LogSummary:
     items: Items | None = None
     context_sample: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     rewards: RewardSummary | None = None
+    costs: np.ndarray | None = None
 
     @property
     def reservoir(self) -> np.ndarray:
@@ -200,7 +203,8 @@ class LogSummary:
             Combined(Sums(rows), ContextSample(rows.n_features), SumOf(_rewards, by_columns=True))
         )
         sums = replace(sums, encoder=rows.encoder.digest)
-        return cls(sums, rows.action_names, rows.encoder, rows.items, sample.contexts, rewards)
+        costs = mean_costs(as_rows(log))
+        return cls(sums, rows.action_names, rows.encoder, rows.items, sample.contexts, rewards, costs)
 
     @property
     def n_rows(self) -> int:

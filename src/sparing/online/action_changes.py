@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sparing.errors import DecisionError, SettingError
+from sparing.log.costs import action_costs
 from sparing.log.labels import normalize_label
 from sparing.model.posterior import as_features
 from sparing.model.prior import BETWEEN, evidence_prior, spread_between_actions
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from sparing.online.learner import Learner
 
 
-def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) -> None:
+def add(
+    learner: "Learner", name: Hashable, features: Sequence[float] | None, cost: float | None = None
+) -> None:
     """Add an action: it starts at Ŵz_a, with covariance S + C_a or in a set with its own share of δ."""
     label, sets, prior = normalize_label(name), learner.sets, learner.prior
     if label in learner.action_names:
@@ -36,6 +39,11 @@ def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) ->
             "the sets' δ is shared among the actions of the start. Make the learner with growing=True: they then share δ/2, "
             "and the j-th added action has δ/(2j(j+1)), so that the guarantee holds for endless additions"
         )
+    known = learner.action_costs
+    if (cost is None) != (known is None):
+        expected = "no cost: it knows none" if known is None else "its cost, as the others have"
+        raise SettingError(f"cost={cost!r} for action {label!r}; this learner expects {expected}")
+    costs = None if known is None else np.append(known, action_costs([cost], [label]))
     many = prior.items.shape[1] - 1 if prior is not None else 0
     if (features is None) != (many == 0):
         expected = f"{many} features, as its items had" if many else "no features: it was made without items"
@@ -52,6 +60,8 @@ def add(learner: "Learner", name: Hashable, features: Sequence[float] | None) ->
     sets.add(matrix, response)
     learner.prior = None if prior is None else prior.joined(z)
     learner.set_actions((*learner.action_names, label))
+    if costs is not None:
+        learner.apply_costs(costs)
 
 
 def refresh(learner: "Learner") -> None:
@@ -88,10 +98,12 @@ def refresh(learner: "Learner") -> None:
     sets.added, a.digest = old.added, before.digest
     slots = a.observed_slot
     a.logged[slots], a.live[slots] = old.logged * (slots > 0), old.live * (slots > 0)
-    sets.prioritise(before.priority)
+    sets.prioritise(old.ties)
     if before.sigma and not guessed:
         a.sigma, a.calls, a.residual_sum = before.sigma, before.calls, before.residual_sum
         a.common = before.common
+    if len(before.cost):
+        sets.set_costs(before.cost, own_slots=learner.uses_voi)
     for gone in np.flatnonzero(~before.active).tolist():
         sets.retire(gone)
     for action, x, predicted in learner.pending_calls():

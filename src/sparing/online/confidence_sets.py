@@ -92,6 +92,14 @@ def unpacked(triangles: np.ndarray, d: int) -> np.ndarray:
     return full
 
 
+def ranked(ties: np.ndarray, costs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Priorities (K,), the cheaper action first and equal costs by `ties` (K,), and the actions in that order."""
+    order = np.lexsort((ties, costs)) if len(costs) else np.argsort(ties, kind="stable")
+    priority = np.empty(len(order), dtype=np.int64)
+    priority[order] = np.arange(len(order))
+    return priority, order
+
+
 PREALLOCATE_LIMIT = 1_000_000
 """Numbers in packed matrices up to which every action gets a slot at once."""
 
@@ -272,11 +280,34 @@ class ConfidenceSets:
         a.next_sample[gone], a.sample_ids[gone] = a.logged_sample[gone], -1
         runs.RENEW_SAMPLE.call(self.scratch.observed)
 
-    def prioritise(self, priority: np.ndarray) -> None:
-        """Set the order of ties (K,): the smaller number wins."""
-        self.arrays.priority[:] = priority
-        self.arrays.order[:] = np.argsort(priority, kind="stable")
+    def prioritise(self, ties: np.ndarray) -> None:
+        """Set the order of ties (K,): of equal scores and equal costs, the smaller number wins."""
+        self.ties = np.array(ties, dtype=np.int64)
+        self.arrays.priority[:], self.arrays.order[:] = ranked(self.ties, self.arrays.cost)
         self._find_next()
+
+    def set_costs(self, costs: np.ndarray | None, *, own_slots: bool = False) -> None:
+        """Set the known cost of playing each action, (K,); None removes them.
+
+        `own_slots`: no action shares the prior from now on. The value of information needs that, since actions of different
+        costs have different gaps.
+        """
+        if costs is not None and not len(self.arrays.cost):
+            self._hold(state.grown(self.arrays, costs=True))
+        if len(self.arrays.cost):
+            self.arrays.cost[:] = 0.0 if costs is None else costs
+        for action in np.flatnonzero(self.arrays.observed_slot == 0).tolist() if own_slots else ():
+            self.grow_capacity()
+            slot = updates.give_own_slot(self.scratch.observed, action)
+            if self.bounds is not None:
+                search.renew_bounds(self.scratch.observed, slot)
+        self.prioritise(self.ties)
+        self.arrays.changes += 1
+        self.arrays.resampled = self.arrays.changes  # lookahead caches start anew
+
+    def repriced(self, costs: np.ndarray) -> tuple[state.SetsStruct, state.SetsStruct]:
+        """The observed and the pending view with these costs (K,) in this round."""
+        return self.scratch.repriced(costs, *ranked(self.ties, costs))
 
     def freeze(self, actions: np.ndarray, theta: np.ndarray) -> None:
         """Make these actions points {θ̂_a}, which are never learnt further."""
@@ -300,7 +331,7 @@ class ConfidenceSets:
         self.origins = self.origins.joined(matrix, response)
         self.added = np.append(self.added, 1 + self.added.max(initial=0))
         self._hold(state.grown(self.arrays, slots=2, actions=1))
-        self.prioritise(np.append(self.arrays.priority[:k], k))
+        self.prioritise(np.append(self.ties, k))
         if response is None:
             return
         table, a = self.scratch.observed, self.arrays

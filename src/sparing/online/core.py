@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sparing.errors import DecisionError
+from sparing.errors import DecisionError, SettingError
 from sparing.interval import interval
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import feature_names
 from sparing.online import rules as ruling
-from sparing.online.confidence_sets import NO_BUDGET, ConfidenceSets
+from sparing.online.confidence_sets import NO_BUDGET, ConfidenceSets, ranked
 from sparing.online.decision import (
     EVERYONE,
     REACH,
@@ -115,6 +115,7 @@ class Core:
         spot_check: float = 0.0,
         reward_range: tuple[float, float] | None = None,
         encoder: Encoder | None = None,
+        costs: np.ndarray | None = None,
     ) -> None:
         self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
         self.sets, self.rules, self.key = sets, tuple(rules), key
@@ -131,7 +132,10 @@ class Core:
         self.uses_voi = any(isinstance(rule, ruling.EconomicalRule) for rule in rules)
         # Random in spot checks only.
         self._plain = explore != "sampled" and not self._custom and self._log_rule is None
+        self.action_costs: np.ndarray | None = None
         self.set_actions(action_names)
+        if costs is not None:
+            self.apply_costs(costs)
         self._renew_own()
         self.find_next_entry()
 
@@ -150,6 +154,33 @@ class Core:
         called, skipped = (self._planned_chances(called, many, self.spot_check) for called in (True, False))
         self._outcomes = tuple((reason, called if reason == EXPLORE else skipped) for reason in REASONS[:-1])
         self._outcomes += ((SPENT, Chances(1.0, 0.0)),)
+
+    def apply_costs(self, costs: np.ndarray | None) -> None:
+        """Set the known cost of playing each action, (K,), in units of the reward; None if none is known.
+
+        Rewards are learnt before cost. Whatever compares actions compares reward − cost.
+        """
+        if costs is not None:
+            self._check_takes_costs()
+        self.action_costs = None if costs is None else np.array(costs, dtype=np.float64)
+        self.sets.set_costs(self.action_costs, own_slots=self.uses_voi and costs is not None)
+        self.set_actions(self.action_names)
+
+    def _check_takes_costs(self) -> None:
+        if self._log_rule is not None:
+            raise SettingError(
+                "costs with eps_moful_ips: it compares with logged rewards of several actions. Subtract the costs from the rewards, or "
+                "use another learner"
+            )
+
+    def _views(self, costs: np.ndarray | None) -> tuple[SetsStruct, SetsStruct]:
+        """The observed and the pending view, with the costs (K,) of a round if they are given."""
+        scratch = self.sets.scratch
+        return (scratch.observed, scratch.pending) if costs is None else self.sets.repriced(costs)
+
+    def _cost(self, action: int, costs: np.ndarray | None) -> float | None:
+        known = self.action_costs if costs is None else costs
+        return None if known is None else float(known[action])
 
     def _sync_budget(self) -> None:
         # The value of a call depends on the rounds and calls that are left.
@@ -252,17 +283,18 @@ class Core:
         context_id: Hashable | None = None,
         entropy: bytes = b"",
         spot_checks: bool = True,
+        costs: np.ndarray | None = None,
     ) -> Decision:
         """The decision for a context, by the learner's state and the arguments alone: nothing changes.
 
-        Only actions in `allowed` (K,) may be played, and `entropy` gives the round's random numbers. The decision's id
-        is −1, and its action is an index.
+        Only actions in `allowed` (K,) may be played, and `entropy` gives the round's random numbers. `costs` (K,) are those of
+        this round, if they are not the learner's. The decision's id is −1, and its action is an index.
         """
         context, mask = self.context(x), self._mask(allowed)
         key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
         with self._lock:
             share = self.spot_check if spot_checks else 0.0
-            return self._proposal(self._choose(context, mask, context_id, key, share))
+            return self._proposal(self._choose(context, mask, context_id, key, share, costs), costs)
 
     def peek(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
         """The answer of `decide` to a context (d,) in round `number`, without spot checks."""
@@ -300,27 +332,37 @@ class Core:
         """
         return self.sets.level
 
-    def best(self, x: np.ndarray, allowed: np.ndarray | None = None) -> int:
-        """The action (index) with the highest mean in context x (d,)."""
-        mask = self._mask(allowed)
+    def best(self, x: np.ndarray, allowed: np.ndarray | None = None, costs: np.ndarray | None = None) -> int:
+        """The action (index) with the highest mean of reward − cost in context x (d,)."""
+        mask, known = self._mask(allowed), self.action_costs if costs is None else costs
         with self._lock:
             mean, _ = self.sets.evaluate(x)
+        priority = self.priority if costs is None else ranked(self.sets.ties, costs)[0]
+        mean = mean if known is None else mean - known
         mean[~(mask if len(mask) else self.active())] = -np.inf
-        return int(np.lexsort((self.priority, -mean))[0])
+        return int(np.lexsort((priority, -mean))[0])
 
-    def value(self, action: int, x: np.ndarray) -> tuple[float, float, float]:
-        """Mean of an action (index) in context x (d,), and the limits of its interval."""
+    def value(
+        self, action: int, x: np.ndarray, costs: np.ndarray | None = None
+    ) -> tuple[float, float, float]:
+        """Mean of reward − cost of an action (index) in context x (d,), and the limits of its interval."""
         with self._lock:
-            mean, spread = runs.VALUE.call(self.sets.scratch.observed, x, as_index(action, self.n_actions))
+            mean, spread = runs.VALUE.call(self._views(costs)[0], x, as_index(action, self.n_actions))
         return float(mean), *interval(float(mean), float(spread), self.half_widths)
 
-    def chance(self, action: int, x: np.ndarray, allowed: np.ndarray | None = None) -> float:
+    def chance(
+        self,
+        action: int,
+        x: np.ndarray,
+        allowed: np.ndarray | None = None,
+        costs: np.ndarray | None = None,
+    ) -> float:
         """Probability that a posterior sample favours an action (index) in context x (d,)."""
         mask = self._mask(allowed)
         with self._lock:
-            table = self.sets.scratch.pending if self._imputed else self.sets.scratch.observed
+            table = self._views(costs)[bool(self._imputed)]
             mean, spread = runs.VALUE.call(table, x, action)
-            return self._sampled_chances(table, x, mask, action, mean, spread).play
+            return self._sampled_chances(table, x, mask, action, mean, spread, costs).play
 
     def check_learnable(self, action: int, x: np.ndarray) -> None:
         """Raise a DecisionError if a reward of this action in context x (d,) could not be learnt exactly."""
@@ -336,10 +378,10 @@ class Core:
             raise DecisionError(f"allowed marks action {name!r}, which is retired and never eligible again")
         return mask
 
-    def _proposal(self, chosen: Chosen) -> Decision:
+    def _proposal(self, chosen: Chosen, costs: np.ndarray | None = None) -> Decision:
         action, reason, mean, spread, chances, worth = chosen
-        limits = interval(mean, spread, self.half_widths)
-        return Decision(-1, action, reason in CALLS, reason, mean, *limits, chances, worth)
+        limits, cost = interval(mean, spread, self.half_widths), self._cost(action, costs)
+        return Decision(-1, action, reason in CALLS, reason, mean, *limits, chances, worth, cost=cost)
 
     def open_call(self, action: int, x: Context, *, deferred: bool = False) -> int:
         """Start a reward call, and return its number.
@@ -502,16 +544,24 @@ class Core:
         return found
 
     def _choose(
-        self, x: np.ndarray, allowed: np.ndarray, context_id: Hashable | None, key: int, spot_check: float
+        self,
+        x: np.ndarray,
+        allowed: np.ndarray,
+        context_id: Hashable | None,
+        key: int,
+        spot_check: float,
+        costs: np.ndarray | None = None,
     ) -> Chosen:
         """Choose now. The observed view may skip; otherwise the pending view chooses the call, or skips because pending
         rewards will decide (`pending`).
 
-        `key` is that of the round's random stream; −1 if there is no spot check and nothing else is random.
+        `key` is that of the round's random stream; −1 if there is no spot check and nothing else is random. `costs` (K,) are
+        those of this round, if they are not the learner's.
         """
         sets = self.sets
         if (
             allowed is self._fast
+            and costs is None
             and not self._imputed
             and spot_check == self.spot_check
             and (
@@ -533,19 +583,21 @@ class Core:
             reason, chances = self._outcomes[code]
             return action, reason, mean, spread, chances, worth
         scratch, drawn = sets.scratch, 1.0
+        observed, pending = self._views(costs)
         if self._log_rule is not None:
             found = self._log_rule.find(x, context_id, allowed, key)
             scratch.work.threshold, scratch.work.answer, drawn = found
-        seen, table = (x, allowed, context_id, key, drawn), scratch.observed
+        seen, table = (x, allowed, context_id, key, drawn, costs), observed
         action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
         if self._imputed and reason == EXPLORE:
-            table = scratch.pending
+            table = pending
             action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
             reason = reason if reason == EXPLORE else PENDING
         if reason == SPENT:
             spot_check = 0.0
         if reason == EXPLORE and self.explore == "sampled":
-            return self._shown(x, table, self._checked(x, self._sample(table, x, allowed, key)))
+            drawn_action = self._sample(table, x, allowed, key, costs)
+            return self._shown(x, table, observed, self._checked(x, drawn_action))
         others = (int(allowed.sum()) if len(allowed) else len(self.action_names)) > 1
         chances = self._planned_chances(reason == EXPLORE, others, spot_check)
         if chance < 1:
@@ -555,18 +607,17 @@ class Core:
             check = runs.SPOT_CHECK_KIND.call(key, spot_check, others)
         if check == random_stream.NO_CHECK:
             chosen = action, reason, mean, spread, chances, worth
-            return self._shown(x, table, self._checked(x, chosen) if unsure else chosen)
+            return self._shown(x, table, observed, self._checked(x, chosen) if unsure else chosen)
         if check == random_stream.CHECK_OTHER:
             other = runs.RANDOM_OTHER_ACTION[self.sets.bounds].call
             action, share = other(table, x, allowed, action, key, self.sets.bounds)
             mean, spread = runs.VALUE.call(table, x, action)
             chances = Chances(*2 * (spot_check * random_stream.OTHER_ACTION_SHARE * share,))
         chosen = action, SPOT_CHECK, mean, spread, chances, worth
-        return self._shown(x, table, self._checked(x, chosen))
+        return self._shown(x, table, observed, self._checked(x, chosen))
 
-    def _shown(self, x: np.ndarray, table: SetsStruct, chosen: Chosen) -> Chosen:
+    def _shown(self, x: np.ndarray, table: SetsStruct, observed: SetsStruct, chosen: Chosen) -> Chosen:
         """With the mean and half-width of the observed view: rewards that have not arrived do not narrow an interval."""
-        observed = self.sets.scratch.observed
         if table is observed or self._as_recorded:
             return chosen
         action, reason, _, _, *rest = chosen
@@ -580,13 +631,16 @@ class Core:
         context_id: Hashable | None,
         key: int,
         drawn: float,
+        costs: np.ndarray | None,
     ) -> tuple[int, str, float, float, float, bool, float | None]:
         """The answer of one view before spot checks: action, reason, mean, half-width, its probability, whether a call
         needs an exact check, and the value of the call if it is known.
         """
         if self._custom:
             check_sizes(x)
-            mean, spread = self.sets.evaluate(x, pending=table is self.sets.scratch.pending)
+            known = self.action_costs if costs is None else costs
+            mean, spread = self.sets.evaluate(x, pending=table is self._views(costs)[1])
+            mean = mean if known is None else mean - known
             eligible = allowed if len(allowed) else self.active()
             top = mean + self.sets.arrays.coefficient[eligible.sum() - 1] * spread
             view = RoundView(x, context_id, mean, spread, top, eligible, self.priority, key)
@@ -619,31 +673,41 @@ class Core:
         if not self.sets.learnable(action, x):
             raise self._not_learnable(x, action)
 
-    def _sample(self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, key: int) -> Chosen:
+    def _sample(
+        self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, key: int, costs: np.ndarray | None
+    ) -> Chosen:
         """The action that one posterior sample favours."""
         normals = np.empty(self.n_actions)
         random_stream.normals(key, normals)
         bounds = self.sets.bounds
         action = runs.SAMPLE[bounds].call(table, x, normals, allowed, bounds)
         mean, spread = runs.VALUE.call(table, x, action)
-        chances = self._sampled_chances(table, x, allowed, action, mean, spread)
+        chances = self._sampled_chances(table, x, allowed, action, mean, spread, costs)
         return action, EXPLORE, mean, spread, chances, None
 
     def _sampled_chances(
-        self, table: SetsStruct, x: np.ndarray, allowed: np.ndarray, action: int, mean: float, spread: float
+        self,
+        table: SetsStruct,
+        x: np.ndarray,
+        allowed: np.ndarray,
+        action: int,
+        mean: float,
+        spread: float,
+        costs: np.ndarray | None,
     ) -> SampledChances:
         """The rivals that can change which action a posterior sample favours; the probability is computed when it is read."""
-        capacity = len(self.sets.arrays.theta)
+        capacity = len(self.sets.arrays.theta) + self.n_actions
+        priority = self.priority if costs is None else ranked(self.sets.ties, costs)[0]
         who, means, spreads = np.empty(capacity, dtype=np.int64), np.empty(capacity), np.empty(capacity)
         bounds = self.sets.bounds
         found, blanks, first = runs.RIVALS[bounds].call(
             table, x, action, REACH, allowed, who, means, spreads, bounds
         )
-        own, alike = Challenger(mean, spread, int(self.priority[action])), None
+        own, alike = Challenger(mean, spread, int(priority[action])), None
         if blanks:
             other_mean, other_spread = runs.VALUE.call(table, x, first)
-            alike = blanks, Challenger(other_mean, other_spread, int(self.priority[first]))
-        return SampledChances(own, means[:found], spreads[:found], self.priority[who[:found]], alike)
+            alike = blanks, Challenger(other_mean, other_spread, int(priority[first]))
+        return SampledChances(own, means[:found], spreads[:found], priority[who[:found]], alike)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_entry")}

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -123,7 +123,7 @@ class Decision(NamedTuple):
         `explore` or `spot-check` for a call. For a skipped round the rule: `supported`, `log-beats`, `certified`,
         `confident`, `not-worth-it`, `spent`; or `pending` if pending calls are expected to decide.
     value, low, high : float
-        Estimated mean reward of the action, and its interval. For `confident`, `economical`, `linucb` and `lints` it is the 95 %
+        Estimated mean reward of the action, less its known cost, and its interval. For `confident`, `economical`, `linucb` and `lints` it is the 95 %
         interval of the posterior. For learners with confidence sets it holds with probability 1 − δ, for all actions and
         rounds together, unless `radius_scale` is below 1. `Learner.level` gives the number. An action that `eps_moful`
         takes as known has the interval ± `inflate` · `context_bound`, which nothing checks.
@@ -135,6 +135,9 @@ class Decision(NamedTuple):
     unseen : tuple of str
         Raw columns of which the log shows nothing in this context: a category that it never had, or a number outside its range,
         which was clipped.
+    cost : float or None
+        Known cost of playing the action in this round, which `value`, `low` and `high` have subtracted. None if the learner has no
+        costs.
     """
 
     id: int
@@ -147,12 +150,14 @@ class Decision(NamedTuple):
     chances: Chances | SampledChances
     worth: float | None = None
     unseen: tuple[str, ...] = ()
+    cost: float | None = None
 
     def __repr__(self) -> str:
         worth = "" if self.worth is None else f", a reward call gains {self.worth:.4g} over its cost"
         asks = "needs its reward" if self.needs_reward else "needs no reward"
         unseen = f", unseen {', '.join(map(truncate, self.unseen))}" if self.unseen else ""
-        value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{worth}{unseen}"
+        cost = "" if self.cost is None else f" after a cost of {self.cost:.4g}"
+        value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{cost}{worth}{unseen}"
         return f"Decision({self.id}, action {truncate(repr(self.action))}, {asks} ({self.reason}), {value})"
 
     @property
@@ -274,6 +279,8 @@ class Decisions:
         of calls of n rounds: a learner that has had some of these rewards needs fewer of the others. `plan` estimates it.
     worths : array of shape (n,) or None
         As in `Decision`; None if the learner has no call cost.
+    costs : array of shape (n,) or None
+        As in `Decision`; None if the learner has no costs.
     """
 
     action_names: tuple[Hashable, ...]
@@ -284,6 +291,7 @@ class Decisions:
     lows: np.ndarray
     highs: np.ndarray
     worths: np.ndarray | None = None
+    costs: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.actions)
@@ -295,8 +303,8 @@ class Decisions:
     def to_frame(self) -> "pandas.DataFrame":
         """The answers as a pandas frame, one row per context.
 
-        Its columns are `action` (label), `needs_reward`, `reason`, `value`, `low`, `high`, and `worth` if the learner has a call
-        cost.
+        Its columns are `action` (label), `needs_reward`, `reason`, `value`, `low`, `high`, `cost` if the learner has costs, and
+        `worth` if it has a call cost.
         """
         columns: dict[str, Any] = {
             "action": self.labels(),
@@ -304,6 +312,7 @@ class Decisions:
             "reason": self.reasons,
         }
         columns |= {"value": self.values, "low": self.lows, "high": self.highs}
+        columns |= {} if self.costs is None else {"cost": self.costs}
         return frame(columns if self.worths is None else columns | {"worth": self.worths})
 
     def __repr__(self) -> str:
@@ -349,7 +358,8 @@ def decide_many(
     called, reasons = codes == choice.EXPLORE, np.array(REASONS)[codes]
     limits = interval(means, spreads, learner.half_widths)
     worth = worths if learner.uses_voi else None
-    return Decisions(learner.action_names, actions, called, reasons, means, *limits, worth)
+    costs = None if learner.action_costs is None else learner.action_costs[actions]
+    return Decisions(learner.action_names, actions, called, reasons, means, *limits, worth, costs)
 
 
 def _checked(learner: "Learner", contexts: Any) -> np.ndarray:
@@ -382,4 +392,6 @@ def _one_by_one(learner: "Learner", rows: np.ndarray, ids: np.ndarray | None) ->
     ]
     kinds: tuple[Any, ...] = (np.int64, np.bool_, "U12", np.float64, np.float64, np.float64)
     columns: Any = (np.array([one[i] for one in made], dtype=kind) for i, kind in enumerate(kinds, start=1))
-    return Decisions(learner.action_names, *columns)
+    decided = Decisions(learner.action_names, *columns)
+    known = learner.action_costs
+    return decided if known is None else replace(decided, costs=known[decided.actions])

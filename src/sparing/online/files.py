@@ -27,7 +27,7 @@ from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, S
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
-VERSION, WITHOUT_LIVE_CONTEXTS = 6, 5
+VERSION, WITHOUT_COSTS, WITHOUT_LIVE_CONTEXTS = 7, 6, 5
 
 SAMPLE_COUNTS = "sets/sample_counts"
 """The array of learners whose sample of contexts live ones enter: none do in a learner saved before version 6."""
@@ -53,7 +53,9 @@ RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = 
 
 def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     header, arrays = parts(learner)
-    version = VERSION if SAMPLE_COUNTS in arrays else WITHOUT_LIVE_CONTEXTS
+    version = WITHOUT_COSTS if SAMPLE_COUNTS in arrays else WITHOUT_LIVE_CONTEXTS
+    if learner.action_costs is not None or any("cost" in one for one in header["open"]):
+        version = VERSION  # an earlier release would decide without them
     archive.write(path, KIND, version, header, arrays)
 
 
@@ -87,7 +89,9 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         "retired": np.flatnonzero(~learner.active()).tolist(),
     }
     arrays = {f"sets/{DISK_NAMES.get(name, name)}": array for name, array in sets.state().items()}
-    arrays["priority"] = learner.priority
+    if learner.action_costs is not None:
+        arrays["costs"] = learner.action_costs
+    arrays["priority"] = sets.ties
     arrays["open"] = np.array([one.x for one in pending]).reshape(len(pending), learner.n_features)
     calls = learner.pending_calls()
     arrays["calls/actions"] = np.array([action for action, _, _ in calls], dtype=np.int64)
@@ -143,6 +147,8 @@ def _decision_header(decision: Decision, call: PendingCall) -> dict[str, Any]:
     header = {**decision._asdict(), **changed}
     if not decision.unseen:  # as files have been before there was any
         del header["unseen"]
+    if decision.cost is None:
+        del header["cost"]
     return header
 
 
@@ -195,6 +201,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         encoder=encoder,
         item_encoder=header["item_encoder"] and Encoder.from_header(header["item_encoder"]),
         prior=_read_prior(header["prior"], with_prefix(arrays, "prior/"), *sets.shape),
+        costs=_read_costs(arrays.get("costs"), len(names)),
     )
     learner.set_counters(rounds=_integer(header["rounds"]), calls=_integer(header["calls"]))
     sets.arrays.sampled_from = int(arrays[SAMPLE_COUNTS][0]) if SAMPLE_COUNTS in arrays else state.NEVER
@@ -202,6 +209,12 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     learner.restore_pending(_read_calls(with_prefix(arrays, "calls/"), learner))
     learner._restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
+
+
+def _read_costs(costs: np.ndarray | None, k: int) -> np.ndarray | None:
+    if costs is not None:
+        _check_array("costs", costs, (k,), np.float64, -LARGEST, LARGEST)
+    return costs
 
 
 def _assumptions(saved: dict[str, Any]) -> Assumptions:
@@ -231,6 +244,8 @@ def _decision(entry: dict[str, Any], x: np.ndarray, learner: Learner) -> tuple[D
         _number(made[name], -MOST, MOST)
     if made.get("worth") is not None:
         _number(made["worth"], 0.0, MOST)
+    if made.get("cost") is not None:
+        _number(made["cost"])
     made["unseen"] = tuple(map(str, made.get("unseen", ())))
     made |= {"action": learner.action_names[action], "chances": Chances(*map(_number, made["chances"]))}
     _integer(made["id"], learner.rounds)

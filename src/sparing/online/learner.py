@@ -10,6 +10,7 @@ import numpy as np
 
 from sparing.errors import DecisionError, LogError
 from sparing.interval import interval
+from sparing.log.costs import CostsOption, action_costs
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import normalize_label
 from sparing.log.limits import LARGEST
@@ -81,7 +82,7 @@ class Learner(Core):
         prior, item_encoder : Prior, Encoder, optional
             Prior that the log gives, and encoder of item features, which `add_action` and `refresh` use.
         **settings
-            Keywords of the core: `explore`, `optimism`, `spot_check`, `reward_range` and `encoder`.
+            Keywords of the core: `explore`, `optimism`, `spot_check`, `reward_range`, `encoder` and `costs` (K,).
         """
         super().__init__(action_names, sets, rules, key=key, **settings)
         self.algorithm, self._guarantee, self.prior = algorithm, guarantee, prior
@@ -144,7 +145,56 @@ class Learner(Core):
             )
         return position
 
-    def add_action(self, name: Hashable, features: Mapping[str, Any] | Sequence[float] | None = None) -> None:
+    @property
+    def costs(self) -> dict[Hashable, float] | None:
+        """Known cost of playing each action, in units of the reward; None if none is known."""
+        known = self.action_costs
+        return None if known is None else dict(zip(self.action_names, known.tolist(), strict=True))
+
+    def set_costs(self, costs: CostsOption) -> None:
+        """Change the known costs. The next decision takes them into account; no reward is needed.
+
+        Rewards are learnt before cost, and reward − cost is compared. So estimates stay right when prices change.
+
+        Parameters
+        ----------
+        costs : mapping, sequence of K numbers or None
+            Cost of playing each action, in units of the reward. A mapping may leave out actions whose cost stays. None removes
+            all costs.
+
+        Raises
+        ------
+        SettingError
+            If a label is unknown, a cost is not finite, or an action has no cost. Nothing is changed.
+        """
+        checked = None if costs is None else action_costs(costs, self.action_names, known=self.action_costs)
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
+            self.apply_costs(checked)
+
+    def round_costs(self, costs: Any, allowed: np.ndarray) -> np.ndarray:
+        """Check the costs of a round, and return those of all actions, (K,).
+
+        Parameters
+        ----------
+        costs : mapping or sequence of K numbers
+            As in `decide`.
+        allowed : array of bool of shape (K,)
+            Actions that must have a cost; if it is empty, all active ones.
+        """
+        self._check_takes_costs()
+        needed = allowed if len(allowed) else self.active()
+        return action_costs(
+            costs, self.action_names, known=self.action_costs, needed=needed, error=DecisionError
+        )
+
+    def add_action(
+        self,
+        name: Hashable,
+        features: Mapping[str, Any] | Sequence[float] | None = None,
+        *,
+        cost: float | None = None,
+    ) -> None:
         """Add an action. It is the last in ties.
 
         It starts at the prior's prediction: Ŵz_a with covariance S + C_a (`confident`), or in a set around Ŵz_a with its own share
@@ -156,6 +206,8 @@ class Learner(Core):
             Label of the action.
         features : mapping or sequence of float, optional
             Its item features, if the learner was made with `items`: by column, or as encoded numbers (q,).
+        cost : float, optional
+            Known cost of playing it, if the learner has costs.
 
         Raises
         ------
@@ -168,7 +220,7 @@ class Learner(Core):
         numbers: Any = known.encode(features) if known and isinstance(features, Mapping) else features
         with self._lock.write_lock:
             self._lock.wait_for_readers()
-            action_changes.add(self, name, numbers)
+            action_changes.add(self, name, numbers, cost)
 
     def retire(self, name: Hashable) -> None:
         """Stop playing an action. Its rows are kept, and rewards of its pending calls still count.
@@ -213,6 +265,7 @@ class Learner(Core):
         *,
         eligible: Iterable[Hashable] | None = None,
         context_id: Hashable | None = None,
+        costs: CostsOption = None,
     ) -> Decision:
         """Choose an action.
 
@@ -224,6 +277,9 @@ class Learner(Core):
             Labels of the actions that may be played; by default all active ones.
         context_id : hashable, optional
             Id of the logged context, for logs that have ids.
+        costs : mapping or sequence of K numbers, optional
+            Known costs of playing the actions in this round, instead of the learner's. A mapping may leave out actions whose
+            cost is the learner's.
 
         Returns
         -------
@@ -240,6 +296,7 @@ class Learner(Core):
         if type(x) is not np.ndarray and isinstance(x, Mapping):  # the first test is the cheap one
             unseen = self.encoder.unseen(x)
         allowed = self._active_mask if eligible is None else self._eligible(eligible)
+        priced = None if costs is None else self.round_costs(costs, allowed)
         lock = self._lock
         with lock.write_lock:
             if lock.readers:
@@ -252,12 +309,15 @@ class Learner(Core):
                 key = runs.STREAM_KEY.call(self.key, number)
             else:
                 key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
-            choice = self._choose(context, allowed, context_id, key, share)
+            choice = self._choose(context, allowed, context_id, key, share, priced)
             action, reason, mean, spread, chances, worth = choice
             called = reason in CALLS
             name, (low, high) = self.action_names[action], interval(mean, spread, self.half_widths)
+            cost = None
+            if self.action_costs is not None or priced is not None:
+                cost = self._cost(action, priced)
             decision: Decision = new(
-                Decision, (number, name, called, reason, mean, low, high, chances, worth, unseen)
+                Decision, (number, name, called, reason, mean, low, high, chances, worth, unseen, cost)
             )
             self.rounds = number + 1
             if called:
@@ -383,10 +443,11 @@ class Learner(Core):
         warm_up(self)
 
     def policy(self) -> GreedyPolicy:
-        """Return the greedy policy of the present estimates, argmax_a x·θ̂_a."""
+        """Return the greedy policy of the present estimates, argmax_a x·θ̂_a − cost_a."""
         left = np.flatnonzero(self.active())
         names, order = [self.action_names[action] for action in left], self.priority[left].argsort().argsort()
-        return GreedyPolicy(tuple(names), self.sets.theta[left], order, encoder=self.encoder)
+        costs = None if self.action_costs is None else self.action_costs[left]
+        return GreedyPolicy(tuple(names), self.sets.theta[left], order, encoder=self.encoder, costs=costs)
 
     def copy(self) -> "Learner":
         """Return an independent copy, pending decisions included."""

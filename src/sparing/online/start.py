@@ -12,8 +12,9 @@ import numpy as np
 
 from sparing.errors import SettingError, UnitWarning
 from sparing.log import Log
+from sparing.log.costs import CostsOption, action_costs, check_cost_units
 from sparing.log.labels import action_names
-from sparing.log.rows import AnyLog, RewardSummary, Rows
+from sparing.log.rows import AnyLog, RewardSummary, Rows, mean_costs
 from sparing.log.sketches import sample_contexts
 from sparing.model.confidence import Assumptions
 from sparing.model.linearity import sample, with_kernel
@@ -64,11 +65,14 @@ class LearnerSettings(AssumptionSettings, total=False):
     growing: actions may be added later (`Learner.add_action`), so that those of the start share δ/2.
     allow_outside: rewards outside reward_range are learnt too (False: they are refused). Without reward_range, a log of
     rewards 0 and 1 has the range (0, 1).
+    costs: known cost of playing each action, in units of the reward, by label or in the order of the actions. Rewards are
+    learnt before cost, and reward − cost is compared; by default the costs of the log.
     """
 
     seed: int
     growing: bool
     allow_outside: bool
+    costs: CostsOption
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +102,7 @@ class LearnerStart:
     reward_range: tuple[float, float] | None
     growing: bool
     about: dict[str, Any]
+    costs: np.ndarray | None = None
 
     @property
     def nothing(self) -> Statistics:
@@ -109,7 +114,7 @@ class LearnerStart:
     ) -> Learner:
         """A learner with these sets and rules."""
         sets.prioritise(self.priority)
-        known = {**self.about, "reward_range": self.reward_range, **more}
+        known = {**self.about, "reward_range": self.reward_range, "costs": self.costs, **more}
         return Learner(algorithm, self.names, sets, rules, key=self.key, **known)
 
 
@@ -166,6 +171,7 @@ def resolve_start(
     allow_outside, given = values.pop("allow_outside", False), values.pop("reward_range", None)
     if type(allow_outside) is not bool:
         raise SettingError(f"allow_outside={allow_outside!r}; must be True or False")
+    priced = values.pop("costs", None)
     limits = resolve_reward_range(log, given, allow_outside=allow_outside)
     if given is not None and limits is not None and values.get("noise") is None:
         values["noise"] = (limits[1] - limits[0]) / 2
@@ -193,9 +199,21 @@ def resolve_start(
         raise SettingError(f"got a {type(log).__name__}; expected a Log. Read one with sparing.read_log(...)")
     assumptions = replace(Assumptions.resolve(sums, **values), assumed=assumed)
     enforced = None if allow_outside else limits
+    costs = resolve_costs(log, priced, names)
     return LearnerStart(
-        names, sums, assumptions, *tie_order_and_key(int(seed), len(names)), enforced, growing, about
+        names, sums, assumptions, *tie_order_and_key(int(seed), len(names)), enforced, growing, about, costs
     )
+
+
+def resolve_costs(log: Any, given: CostsOption, names: Sequence[Hashable]) -> np.ndarray | None:
+    """The known costs (K,): as set, else those of the log, of costs by row their means; a warning if they exceed all rewards."""
+    if given is None:
+        return mean_costs(log) if isinstance(log, Log) else getattr(log, "costs", None)
+    costs = action_costs(given, names)
+    found = RewardSummary.of(log) if isinstance(log, Log) and log.n_rows else getattr(log, "rewards", None)
+    if isinstance(found, RewardSummary):
+        check_cost_units(costs, found.low, found.high)
+    return costs
 
 
 def no_rows(k: int, d: int) -> Statistics:

@@ -13,6 +13,7 @@ from sparing.engines import Progress
 from sparing.errors import InputError, SettingError, UnitWarning
 from sparing.log import Log
 from sparing.log.column_checks import check_action_labels
+from sparing.log.costs import CostsOption
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.model.confidence import SupportedSetRule, elbow, find_elbow, more_logged_half, most_logged
 from sparing.model.linearity import LackOfFit, lack_of_fit, sample
@@ -74,6 +75,7 @@ def plan(
     workers: int | None = None,
     progress: Progress | None = None,
     kernel: KernelOption = None,
+    costs: CostsOption = None,
     **settings: Unpack[PlanSettings],
 ) -> Plan:
     """Predict how many reward calls are worth making live, and what they gain and cost.
@@ -114,6 +116,9 @@ def plan(
         Called with the worlds done and the worlds in all.
     kernel : int, "auto" or None
         Kernel features to add, as in `economical`.
+    costs : mapping or sequence of K numbers, optional
+        Known costs of playing the actions, in units of the reward; by default those of the log. Regret and gain are of
+        reward − cost.
     **settings
         Settings of the learners, see `PlanSettings`.
 
@@ -150,7 +155,7 @@ def plan(
     if kernel is not None:
         log = resolve_kernel(log, kernel)
     known = _known(log, names)
-    starts = _starts(known, names, settings, terms, levels)
+    starts = _starts(known, names, settings, {**terms, "costs": costs}, levels)
     pool, prior, fit = _pool(log, seed), starts[0].prior, _fit(log)
     assert prior is not None
     sums = known.statistics if isinstance(known, LogSummary) else Statistics.of(known)
@@ -158,7 +163,7 @@ def plan(
     checkpoints = np.unique(np.ceil(length * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * length < SMALL:
         workers = 1
-    possible = Worlds(prior, sums, pool, misfit, seed)
+    possible = Worlds(prior, sums, pool, misfit, seed, starts[0].action_costs)
     strata = draw_strata(possible, starts[0].sets.theta, worlds, rank)
     run = partial(_run_world, possible, starts, checkpoints)
     results = np.array(run_in_threads(run, strata.numbers.tolist(), workers=workers, progress=progress))
@@ -178,6 +183,7 @@ def plan(
         budget=calls,
         regret=bound,
         seed=seed,
+        costs=starts[0].costs,
     )
 
 
@@ -242,15 +248,16 @@ def _starts(
 
     The log alone is `economical` without a budget: it plays the best mean of the posterior in every round.
     """
+    priced = {"costs": terms["costs"]}
     nothing = {**terms, "call_cost": 0.0, "calls": 0, "spot_check": 0.0}
     alone = _started("economical", log, settings, nothing)
     alone.algorithm, noise = LOG_ALONE, alone.assumptions.noise
     said = terms["call_cost"] is not None or terms["calls"] is not None
     prices = [terms["call_cost"]] if said else _shares(PRICES, noise)
-    tolerant = [{"tolerance": level} for level in tolerances or _shares(TOLERANCES, noise)]
+    tolerant = [{"tolerance": level, **priced} for level in tolerances or _shares(TOLERANCES, noise)]
     own: dict[str, list[dict[str, Any]]] = {"confident": tolerant, "certified": tolerant}
     own["economical"] = [{**terms, "call_cost": price} for price in prices]
-    chosen = [(name, each) for name in names for each in own.get(name, [{}])]
+    chosen = [(name, each) for name in names for each in own.get(name, [priced])]
     return alone, *(_started(name, log, settings, each) for name, each in chosen)
 
 
@@ -323,6 +330,11 @@ def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
         f"Live contexts are like the log's {log.n_rows:,}{part}, drawn with replacement; every action may be "
         "played in every round, and rewards come at once.",
         f"Noise is normal with deviation {given.noise:.3g} everywhere ({source}).",
+        *(
+            ["Known costs of the actions are subtracted: regret and gain are of reward − cost."]
+            if posterior.costs
+            else []
+        ),
         *dict.fromkeys(filter(None, map(_setting, starts))),
     )
 

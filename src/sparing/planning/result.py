@@ -1,5 +1,6 @@
 """The result of planning: calls, regret and gain of each option over the worlds, as text and tables."""
 
+from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +105,8 @@ class Plan:
         Signs in the log that these assumptions fail, so that the numbers may be wrong.
     call_cost, budget, regret : float, int, float or None
         As given.
+    costs : dict or None
+        Known cost of playing each action, which regret and gain count; None if none is known.
     """
 
     horizon: int
@@ -120,6 +123,7 @@ class Plan:
     budget: int | None = None
     regret: float | None = None
     seed: int = 0
+    costs: dict[Hashable, float] | None = None
 
     @property
     def alone(self) -> Option:
@@ -256,6 +260,11 @@ class Plan:
             "answers": list(self.answers),
             "assumptions": list(self.assumptions),
             "warnings": list(self.warnings),
+            **(
+                {}
+                if self.costs is None
+                else {"costs": {str(name): cost for name, cost in self.costs.items()}}
+            ),
         }
 
     def _exported(self, option: Option) -> dict[str, Any]:

@@ -60,6 +60,8 @@ class Worlds:
         Deviation of what the features cannot explain of an action's mean reward at a context; it is part of the noise
         that the log shows, and no learner can learn it.
     seed : int
+    costs : array of shape (K,), optional
+        Known costs of the actions, which a loss counts.
     """
 
     prior: Prior
@@ -67,6 +69,7 @@ class Worlds:
     pool: np.ndarray
     misfit: float
     seed: int
+    costs: np.ndarray | None = None
 
     def _scales(self, number: int) -> int:
         """The index of a world's scales."""
@@ -89,15 +92,16 @@ class Worlds:
         return given.draw(self.prior.items, np.random.default_rng([self.seed, 1, number]))
 
     def losses(self, theta: np.ndarray, count: int) -> np.ndarray:
-        """Mean regret per round of playing the best mean of θ (K, d) in each of the first worlds, (count,)."""
+        """Mean regret per round of playing the best mean of θ (K, d), less costs, in each of the first worlds, (count,)."""
+        costs = 0.0 if self.costs is None else self.costs
         rng = np.random.default_rng([self.seed, 4])
         contexts = self.pool[rng.permutation(len(self.pool))[:CONTEXTS]]
-        rows, leaders = np.arange(len(contexts)), (contexts @ theta.T).argmax(axis=1)
+        rows, leaders = np.arange(len(contexts)), (contexts @ theta.T - costs).argmax(axis=1)
         losses, indices = np.empty(count), np.array([self._scales(number) for number in range(count)])
         for index in np.unique(indices):
             given = self._conditional(int(index))
             for number in np.flatnonzero(indices == index).tolist():
-                means = contexts @ self.parameters(number, given).T
+                means = contexts @ self.parameters(number, given).T - costs
                 losses[number] = (means.max(axis=1) - means[rows, leaders]).mean()
         return losses
 

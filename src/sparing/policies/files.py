@@ -30,8 +30,11 @@ from sparing.policies.support import KnownSupport, TablePolicy, support_function
 from sparing.validation import integer
 
 KIND = "sparing policy"
-VERSION = 4
-"""2 added the training rows and the encoder, 3 the lines of supported sets, 4 votes; all are read."""
+VERSION, WITHOUT_COSTS = 5, 4
+"""2 added the training rows and the encoder, 3 the lines of supported sets, 4 votes, 5 costs; all are read. A policy without
+costs is written as 4."""
+
+COSTS = "costs"
 
 CLASSES: dict[str, tuple[type, tuple[str, ...], tuple[str, ...]]] = {
     "GreedyPolicy": (GreedyPolicy, ("theta", "priority"), ()),
@@ -78,7 +81,8 @@ def save_policy(policy: Policy, path: str | os.PathLike[str], *, omit_support: b
         arrays |= {"taught/sketch": known.sketch, "taught/counts": known.counts}
     encoder: Encoder | None = getattr(policy, "encoder", None)
     header["encoder"] = None if encoder is None else encoder.header()
-    archive.write(path, KIND, VERSION, {"policy": header}, arrays)
+    priced = any(name.rpartition("/")[2] == COSTS for name in arrays)
+    archive.write(path, KIND, VERSION if priced else WITHOUT_COSTS, {"policy": header}, arrays)
 
 
 def load_policy(path: str | os.PathLike[str], *, support: Any = None) -> Policy:
@@ -145,6 +149,8 @@ def _encoded(policy: Any, prefix: str, omit: bool) -> tuple[dict[str, Any], dict
     }
     arrays = {prefix + name: _numbers(name, getattr(policy, name)) for name in array_names}
     header |= {name: labels.to_json(getattr(policy, name)) for name in scalars}
+    if getattr(policy, COSTS, None) is not None:
+        arrays[prefix + COSTS] = _numbers(COSTS, policy.costs)
     if getattr(policy, "otherwise", None) is not None:
         header["otherwise"], more = _encoded(policy.otherwise, f"{prefix}otherwise/", omit)
         arrays |= more
@@ -190,6 +196,8 @@ def _decoded(
     (kind, array_names, scalars), names = CLASSES[header["kind"]], _names(header)
     fields: dict[str, Any] = {name: _numbers(name, arrays[prefix + name]) for name in array_names}
     fields |= {name: labels.from_json(header[name]) for name in scalars}
+    if prefix + COSTS in arrays:
+        fields[COSTS] = _numbers(COSTS, arrays[prefix + COSTS])
     if "otherwise" in header:
         fields["otherwise"] = _decoded(header["otherwise"], f"{prefix}otherwise/", arrays, given)
     if issubclass(kind, VotingPolicy):

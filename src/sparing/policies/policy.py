@@ -164,12 +164,12 @@ class LinearScores(TrainedPolicy):
 
     def __post_init__(self) -> None:
         k, d = len(self.action_names), np.shape(self.theta)[-1:]
-        _check_shapes(self, theta=(k, *d), inverse=(k, *d, *d), radius=(k,), priority=(k,))
+        _check_shapes(self, theta=(k, *d), inverse=(k, *d, *d), radius=(k,), priority=(k,), costs=(k,))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GreedyPolicy(LinearScores, DeterministicPolicy):
-    """argmax_a x·θ_a over the supported actions; theta (K, d).
+    """argmax_a x·θ_a − cost_a over the supported actions; theta (K, d), costs (K,) or None.
 
     Ties go to the smallest priority number, (K,). Without `support` every action is allowed.
     """
@@ -177,17 +177,19 @@ class GreedyPolicy(LinearScores, DeterministicPolicy):
     priority: np.ndarray
     support: SupportModel | None = None
     method: str = "greedy"
+    costs: np.ndarray | None = field(default=None, kw_only=True)
 
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         x = self.rows(contexts, self.theta.shape[1])
-        return best_actions(linear_scores(x, self.theta), self.priority, _mask(self.support, x))
+        scores = _less(linear_scores(x, self.theta), self.costs)
+        return best_actions(scores, self.priority, _mask(self.support, x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PessimisticPolicy(LinearScores, DeterministicPolicy):
-    """argmax_a x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x), the largest lower confidence bound.
+    """argmax_a x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x) − cost_a, the largest lower confidence bound.
 
-    theta (K, d), inverse (K, d, d) V_a⁻¹, radius (K,) ρ_a; ties go to the smallest priority number.
+    theta (K, d), inverse (K, d, d) V_a⁻¹, radius (K,) ρ_a, costs (K,) or None; ties go to the smallest priority number.
     """
 
     inverse: np.ndarray
@@ -195,15 +197,16 @@ class PessimisticPolicy(LinearScores, DeterministicPolicy):
     priority: np.ndarray
     support: SupportModel | None = None
     method: str = "pessimistic"
+    costs: np.ndarray | None = field(default=None, kw_only=True)
 
     def low(self, contexts: np.ndarray) -> np.ndarray:
-        """L_a(x) = x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x), (n, K)."""
+        """L_a(x) = x·θ̂_a − ρ_a·sqrt(xᵀV_a⁻¹x), of the reward before cost, (n, K)."""
         x = self.rows(contexts, self.theta.shape[1])
         return linear_scores(x, self.theta) - self.radius * widths(self.inverse, x)
 
     def indices(self, contexts: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
         x = self.rows(contexts, self.theta.shape[1])
-        return best_actions(self.low(x), self.priority, _mask(self.support, x))
+        return best_actions(_less(self.low(x), self.costs), self.priority, _mask(self.support, x))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -353,6 +356,10 @@ def linear_scores(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """x·θ_a, (n, K)."""
     # Not a matrix product: BLAS rounds edge columns differently, and equal parameters must tie.
     return np.einsum("nd,kd->nk", x, theta)
+
+
+def _less(scores: np.ndarray, costs: np.ndarray | None) -> np.ndarray:
+    return scores if costs is None else scores - costs
 
 
 def _mask(support: SupportModel | None, contexts: np.ndarray) -> np.ndarray | None:

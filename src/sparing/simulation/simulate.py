@@ -38,7 +38,7 @@ class Trace:
     actions, needs_reward, reasons : arrays of shape (T,)
         Index of the action, whether there was a reward call, and why.
     losses : array of shape (T,)
-        Expected reward of the best action minus that of the chosen one.
+        Expected reward, less the learner's known costs, of the best action minus that of the chosen one.
     """
 
     algorithm: str
@@ -197,6 +197,8 @@ def play(
         progress(total, total)
     actions, called, reasons = (each[:done] for each in recorded)
     means = stream.means[:done]
+    if learner.action_costs is not None:
+        means = means - learner.action_costs
     losses = means.max(axis=1) - means[np.arange(done), actions] if done else np.empty(0)
     return Trace(learner.algorithm, actions, called, reasons, losses)
 

@@ -30,7 +30,7 @@ from sparing.log.formats.vw_json import DsjsonReader, VwJsonReader
 from sparing.log.formats.vw_text import VwAdfReader, VwTextReader
 from sparing.log.items import ItemTable
 from sparing.log.labels import load_json
-from sparing.log.log import Log
+from sparing.log.log import Log, as_costs
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.log.scan import FeatureSpec, Scan, roles_of, scan_table
 from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, open_text, readable_errors
@@ -358,7 +358,15 @@ def open_log(
     if found is TABLE:
         given = {"actions": actions, "features": features, **options}
         return found.open(source, given, items=items, item_features=item_features, **passed)
+    costs = options.pop("costs", None)
     rows, notes = _open_other(found, source, actions, features, options, passed)
+    if costs is not None:
+        if isinstance(costs, str):
+            raise LogError(
+                f"this is {found.title}, which has no cost columns; give costs by action, costs={{...}}"
+            )
+        known = as_costs(costs, rows.action_names)
+        rows = _MappedRows(rows, partial(replace, costs=known))
     if items is None:
         return rows, notes
     about = ItemTable(items, options.get("action", "action"), item_features)
@@ -458,6 +466,9 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     contexts, action, reward, propensity, distribution, eligible, context_id, drop : str
         The columns of a table; `contexts` and `drop`, the columns to leave out, may be lists. `distribution` is the prefix of one probability column for each action, `eligible` a
         list column of the labels that were available.
+    costs : mapping or str, optional
+        Known cost of playing each action, in units of the reward: by label, or the prefix of one cost column for each action.
+        Rewards are before cost; `log.costs` has the costs.
     actions : sequence of labels, optional
         Every action, logged or not.
     format : str, optional
@@ -553,7 +564,7 @@ def scan(
         Workers of the engine; by default one for each core.
     progress : callable, optional
         Called as `progress(done, total)` during every pass.
-    contexts, action, reward, propensity, distribution, eligible, context_id, drop : str
+    contexts, action, reward, propensity, distribution, eligible, context_id, drop, costs : str
     actions, format, features, items, item_features, delimiter, decimal, **options
         As in `read_log`. With `features="auto"` another tool's log is read into memory.
 

@@ -18,9 +18,11 @@ from sparing.online.engine.search import (
     BoundsFlag,
     beats,
     best_mean,
+    cost_of,
     count_shared_prior,
     highest_mean,
     mean_and_spread,
+    net_mean_and_spread,
     scan_bounds,
     scan_mean_bounds,
     shared_prior_actions,
@@ -62,11 +64,14 @@ def beaten_probability_below(
     or below the limit. A sum that rounding could decide is recomputed over all actions in order.
     """
     d, covariance_factor, tolerance, limit = len(x), t.covariance_factor, t.tolerance, t.limit
-    mean, spread = mean_and_spread(t, t.slot[leader], x)
+    mean, spread = net_mean_and_spread(t, leader, x)
     # Φ(−z) ≤ exp(−z²/2)/2, so a probability beyond `far` deviations is below `beyond`.
     rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
     far = math.sqrt(-2.0 * math.log(2.0 * beyond))
-    known = shared_prior_probability(t, x, eligible, leader, mean + tolerance, spread)
+    known, count = shared_prior_probability(t, x, eligible, leader, mean + tolerance, spread, far)
+    if known > limit * (1.0 + CLOSE) + CLOSE * CLOSE:
+        return False
+    rest += count * beyond
     bounded, reach = norm > SMALL, shared_width(t)
     for slot in range(1, t.used):
         if t.upper[slot] == -math.inf or t.action[slot] == leader:
@@ -80,6 +85,7 @@ def beaten_probability_below(
                 rest += beyond
                 continue
             rival_mean, rival_spread = mean_and_spread(t, slot, x)
+        rival_mean -= cost_of(t, t.action[slot])
         gap, scale = mean - rival_mean + tolerance, difference_sd(covariance_factor, spread, rival_spread)
         if gap > far * scale and gap > 0.0:
             rest += beyond
@@ -96,37 +102,61 @@ def beaten_probability_below(
 def all_beaten_probabilities(t: SetsStruct, eligible: np.ndarray, leader: int, tolerance: float) -> float:
     """The sum over all rivals in order; every slot must have been scored."""
     total, slots, middle, width, covariance_factor = 0.0, t.slot, t.middle, t.width, t.covariance_factor
-    mean, spread = middle[slots[leader]], width[slots[leader]]
+    mean, spread = middle[slots[leader]] - cost_of(t, leader), width[slots[leader]]
     for action in range(len(slots)):
         if action != leader and (len(eligible) == 0 or eligible[action]):
-            gap, rival = mean - middle[slots[action]] + tolerance, width[slots[action]]
+            rival_mean = middle[slots[action]] - cost_of(t, action)
+            gap, rival = mean - rival_mean + tolerance, width[slots[action]]
             total += beaten_probability(gap, difference_sd(covariance_factor, spread, rival))
     return total
 
 
 @compiled_inner
 def shared_prior_probability(
-    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float
-) -> float:
-    """The part of the sum that comes from rivals that share the prior."""
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int, above: float, spread: float, far: float
+) -> tuple[float, int]:
+    """The part of the sum that comes from rivals that share the prior, and how many of them are beyond `far` deviations.
+
+    With costs, the rivals come in the order of their costs, and those of equal cost are alike.
+    """
     rivals = count_shared_prior(t, eligible) - (t.slot[leader] == 0)
     if rivals <= 0:
-        return 0.0
+        return 0.0, 0
     mean, deviation = mean_and_spread(t, SHARED_SLOT, x)
-    return rivals * beaten_probability(above - mean, difference_sd(t.covariance_factor, spread, deviation))
+    scale = difference_sd(t.covariance_factor, spread, deviation)
+    if len(t.cost) == 0:
+        return rivals * beaten_probability(above - mean, scale), 0
+    total, last, chance = 0.0, math.nan, 0.0
+    place = shared_prior_actions(t, eligible, NOBODY)
+    while place < len(t.order):
+        rival = t.order[place]
+        if rival != leader:
+            cost = t.cost[rival]
+            if cost != last:
+                gap = above - (mean - cost)
+                if gap > far * scale and gap > 0.0:
+                    break
+                if total > t.limit * (1.0 + CLOSE) + CLOSE * CLOSE:
+                    break
+                chance, last = beaten_probability(gap, scale), cost
+            total += chance
+            rivals -= 1
+        place = shared_prior_actions(t, eligible, place)
+    return total, rivals
 
 
 @compiled_inner
 def plain_sum(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int) -> float:
     """The sum over all rivals in order, computed from their sets."""
     total, covariance_factor, tolerance = 0.0, t.covariance_factor, t.tolerance
-    mean, spread = mean_and_spread(t, t.slot[leader], x)
+    mean, spread = net_mean_and_spread(t, leader, x)
     shared_mean, shared_spread = mean_and_spread(t, SHARED_SLOT, x)
     for action in range(len(t.slot)):
         if action == leader or (len(eligible) and not eligible[action]):
             continue
         slot = t.slot[action]
         rival_mean, rival_spread = (shared_mean, shared_spread) if slot == 0 else mean_and_spread(t, slot, x)
+        rival_mean -= cost_of(t, action)
         total += beaten_probability(
             mean - rival_mean + tolerance, difference_sd(covariance_factor, spread, rival_spread)
         )
@@ -135,9 +165,9 @@ def plain_sum(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, leader: int) -
 
 @compiled
 def value(t: SetsStruct, x: np.ndarray, action: int) -> tuple[float, float]:
-    """Mean and half-width of one action, whatever was scanned before."""
+    """Mean of reward − cost and half-width of one action, whatever was scanned before."""
     outer(x, t.products)
-    return mean_and_spread(t, t.slot[action], x)
+    return net_mean_and_spread(t, action, x)
 
 
 @compiled
@@ -154,7 +184,7 @@ def sampled(
         mean, spread = mean_and_spread(t, SHARED_SLOT, x)
         for a in range(len(slots)):
             if slots[a] == 0 and (len(eligible) == 0 or eligible[a]):
-                score = mean + spread * normals[a]
+                score = mean - cost_of(t, a) + spread * normals[a]
                 if beats(t, score, a, highest, best):
                     best, highest = a, score
     first = 0
@@ -175,7 +205,7 @@ def sampled(
             mean, spread = middle[slot], width[slot]
         else:
             mean, spread = mean_and_spread(t, slot, x)
-        score = mean + spread * normals[action[slot]]
+        score = mean - cost_of(t, action[slot]) + spread * normals[action[slot]]
         if beats(t, score, action[slot], highest, best):
             best, highest = action[slot], score
     return best
@@ -196,21 +226,30 @@ def rivals(
     """Write the rivals with own sets whose mean + reach·width is not below the action's mean − reach·width.
 
     Returns how many they are, how many further rivals share the prior, and which of the latter wins ties (−1 if there is
-    none).
+    none). With costs, rivals that share the prior differ and are written too.
     """
     scan_bounds(t, x, reach, eligible, bounds)
     slots, mine = t.slot, t.action
-    mean, spread = mean_and_spread(t, slots[action], x)
+    mean, spread = net_mean_and_spread(t, action, x)
     low, found = mean - reach * spread, 0
     for slot in range(1, t.used):
         if mine[slot] == action or t.upper[slot] == -math.inf or t.upper[slot] < low:
             continue
-        rival_mean, rival_spread = mean_and_spread(t, slot, x)
+        rival_mean, rival_spread = net_mean_and_spread(t, mine[slot], x)
         if rival_mean + reach * rival_spread >= low:
             who[found], means[found], spreads[found] = mine[slot], rival_mean, rival_spread
             found += 1
     n_shared = count_shared_prior(t, eligible) - (slots[action] == 0)
     order, place = t.order, shared_prior_actions(t, eligible, NOBODY)
+    if len(t.cost) and n_shared > 0:
+        shared_mean, shared_spread = mean_and_spread(t, SHARED_SLOT, x)
+        while place < len(order):
+            rival = order[place]
+            if rival != action:
+                who[found], means[found], spreads[found] = rival, shared_mean - t.cost[rival], shared_spread
+                found += 1
+            place = shared_prior_actions(t, eligible, place)
+        return found, 0, -1
     if place < len(order) and order[place] == action:
         place = shared_prior_actions(t, eligible, place)
     return found, n_shared, order[place] if place < len(order) else -1
@@ -311,7 +350,7 @@ def choose_log_beats(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     for turn in range(2):
         rule = t.first if turn == 0 else t.second
         if rule == LOG_BEATS and top <= threshold and (len(eligible) == 0 or eligible[logged]):
-            mean, spread = mean_and_spread(t, t.slot[logged], x)
+            mean, spread = net_mean_and_spread(t, logged, x)
             return logged, LOG_BEATS, mean, spread
         if rule == SUPPORTED and t.frozen[t.slot[leader]]:
             return leader, SUPPORTED, mean, spread
@@ -324,7 +363,7 @@ def rivals_top(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, action: int) 
     highest = -math.inf
     for rival in range(len(t.slot)):
         if rival != action and (len(eligible) == 0 or eligible[rival]):
-            mean, spread = mean_and_spread(t, t.slot[rival], x)
+            mean, spread = net_mean_and_spread(t, rival, x)
             highest = max(highest, mean + t.optimism * spread)
     return highest
 
@@ -342,7 +381,7 @@ def choose_certified(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
         return leader, CERTIFIED, mean, spread
     if t.explore == WIDER and rival >= 0 and rival_spread > spread:
         leader = rival
-        mean, spread = mean_and_spread(t, t.slot[rival], x)
+        mean, spread = net_mean_and_spread(t, rival, x)
     return as_call(t, x, (leader, EXPLORE, mean, spread))
 
 
@@ -370,7 +409,7 @@ def choose_confident(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     else:
         certain = beaten_probability_below(t, x, norm, eligible, best)
     if certain:
-        mean, spread = mean_and_spread(t, t.slot[best], x)
+        mean, spread = net_mean_and_spread(t, best, x)
         return best, CONFIDENT, mean, spread
     if t.explore == SAMPLED:
         return best, EXPLORE, 0.0, 0.0  # the caller samples
@@ -388,7 +427,7 @@ def choose_confident_wider(
         return action, reason, mean, spread
     best, _ = best_mean(t, x, scan_bounds(t, x, 1.0, eligible, bounds), eligible)
     action = wider_rival(t, x, eligible, best)
-    mean, spread = mean_and_spread(t, t.slot[action], x)
+    mean, spread = net_mean_and_spread(t, action, x)
     return as_call(t, x, (action, EXPLORE, mean, spread))
 
 
@@ -412,12 +451,13 @@ def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds
             ):
                 continue
             action = t.action[slot] if slot > 0 else t.order[first]
-            value = worth(t, slot, x, max(top - dot(t.theta[slot], x), 0.0), most)
+            loss = max(top - (dot(t.theta[slot], x) - cost_of(t, action)), 0.0)
+            value = worth(t, slot, x, loss, most)
             if value > 0.0 and beats(t, value, action, most, found):
                 found, most = action, value
     t.worth = most
     played = best if found < 0 else found
-    mean, spread = mean_and_spread(t, t.slot[played], x)
+    mean, spread = net_mean_and_spread(t, played, x)
     return as_call(t, x, (played, EXPLORE, mean, spread)) if found >= 0 else (played, reason, mean, spread)
 
 
@@ -433,12 +473,12 @@ def choose_economical_with_worth(
 @compiled_inner
 def wider_rival(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, best: int) -> int:
     """The less certain of the best mean and its likeliest rival."""
-    mean, spread = mean_and_spread(t, t.slot[best], x)
+    mean, spread = net_mean_and_spread(t, best, x)
     rival, highest, width = -1, -math.inf, 0.0
     for action in range(len(t.slot)):
         if action == best or (len(eligible) and not eligible[action]):
             continue
-        rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
+        rival_mean, rival_spread = net_mean_and_spread(t, action, x)
         chance = beaten_probability(
             mean - rival_mean + 0.0, difference_sd(t.covariance_factor, spread, rival_spread)
         )
@@ -457,7 +497,7 @@ def random_other_action(
     """
     norm, tolerance = scan_bounds(t, x, 1.0, eligible, bounds), t.tolerance
     best, _ = best_mean(t, x, norm, eligible)
-    mean, spread = mean_and_spread(t, t.slot[best], x)
+    mean, spread = net_mean_and_spread(t, best, x)
     left = 1.0 - plain_sum(t, x, eligible, best)
     total, last = 0.0, -1
     odds = np.zeros(len(t.slot))
@@ -466,7 +506,7 @@ def random_other_action(
             continue
         odds[action] = left
         if action != best:
-            rival_mean, rival_spread = mean_and_spread(t, t.slot[action], x)
+            rival_mean, rival_spread = net_mean_and_spread(t, action, x)
             odds[action] = beaten_probability(
                 mean - rival_mean + tolerance, difference_sd(t.covariance_factor, spread, rival_spread)
             )

@@ -44,6 +44,19 @@ def mean_and_spread(t: SetsStruct, slot: int, x: np.ndarray) -> tuple[float, flo
 
 
 @compiled_inner
+def cost_of(t: SetsStruct, action: int) -> float:
+    """Known cost of playing an action in this round; 0 if none is known."""
+    return t.cost[action] if len(t.cost) else 0.0
+
+
+@compiled_inner
+def net_mean_and_spread(t: SetsStruct, action: int, x: np.ndarray) -> tuple[float, float]:
+    """x·θ̂ − cost of an action, and the half-width of its set; `products` must hold those of x."""
+    mean, spread = mean_and_spread(t, t.slot[action], x)
+    return mean - cost_of(t, action), spread
+
+
+@compiled_inner
 def score_all(t: SetsStruct, x: np.ndarray) -> None:
     """Write `middle` and `width`, the mean and half-width of every slot, as `mean_and_spread` computes them."""
     theta, inverse, products = t.theta, t.inverse, t.products
@@ -76,8 +89,8 @@ def scan_bounds(
 ) -> float:
     """Write `middle` and `upper` for the eligible slots (`upper` is −inf for others); return ‖x‖.
 
-    x·θ̂ is within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, and no UCB exceeds `upper`. Without bounds all
-    slots are scored at once and `upper` is infinite.
+    x·θ̂ is within ROUNDING·(d + 4)·‖x‖·‖θ̂‖ (and TINY·‖x‖) of `middle`, before cost, and no UCB of reward − cost exceeds
+    `upper`. Without bounds all slots are scored at once and `upper` is infinite.
     """
     upper, used = t.upper, t.used
     outer(x, t.products)
@@ -116,16 +129,25 @@ def bound_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> Non
     reach = optimism * shared_width(t)
     error = ROUNDING * (d + 4) * norm
     highest, most = 0, -math.inf
+    action, cost, priced = t.action, t.cost, len(t.cost) > 0
     for slot in range(1, used):
         row32 = bounds32[slot]
         middle = norm * rough_dot(row32[:d], rough_x)
         middles[slot] = middle
         above = error * row32[d] + reach * row32[d + 1] + optimism * row32[d + 2]
         top = middle + ABOVE * (above + TINY * norm) + 1e-9 * abs(middle)
+        if priced:
+            top = without(top, cost[action[slot]])
         upper[slot] = top
         if not top <= most:
             highest, most = slot, top
     t.highest = highest
+
+
+@compiled_inner
+def without(high: float, cost: float) -> float:
+    """An upper bound on m − cost, rounding included, from one on m."""
+    return high - cost + 1e-9 * abs(cost)
 
 
 @compiled_inner
@@ -153,13 +175,13 @@ def shared_width(t: SetsStruct) -> float:
 
 @compiled_inner
 def highest_mean(t: SetsStruct, slot: int, norm: float) -> float:
-    """An upper bound on x·θ̂; infinite if the scan had no bounds."""
+    """An upper bound on x·θ̂ − cost; infinite if the scan had no bounds."""
     d = t.theta.shape[1]
     if t.upper[slot] == math.inf:
         return math.inf
     middle = t.middle[slot]
     error = ROUNDING * (d + 4) * norm * t.bounds32[slot, d]
-    return middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle)
+    return without(middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle), cost_of(t, t.action[slot]))
 
 
 @compiled_inner
@@ -195,9 +217,9 @@ def beats(t: SetsStruct, score: float, action: int, other: float, rival: int) ->
 def top_two(
     t: SetsStruct, x: np.ndarray, optimism: float, eligible: np.ndarray, two: bool, bounds: BoundsFlag
 ) -> tuple[int, float, float, float, int, float, float]:
-    """The eligible action with the highest UCB and, if `two`, the next one, exactly.
+    """The eligible action with the highest UCB of reward − cost and, if `two`, the next one, exactly.
 
-    Returns leader, its UCB, mean and half-width; rival (−1 if none), its UCB and half-width.
+    Of the actions that share the prior, the first ones in order are the cheapest. Returns leader, its UCB, mean and half-width; rival (−1 if none), its UCB and half-width.
     """
     norm = scan_bounds(t, x, optimism, eligible, bounds)
     used = t.used
@@ -208,12 +230,14 @@ def top_two(
     place = shared_prior_actions(t, eligible, NOBODY)
     if place < len(order):
         first = order[place]
-        first_mean, first_spread = mean_and_spread(t, SHARED_SLOT, x)
+        shared, first_spread = mean_and_spread(t, SHARED_SLOT, x)
+        first_mean = shared - cost_of(t, first)
         first_top = first_mean + optimism * first_spread
         if two:
             place = shared_prior_actions(t, eligible, place)
             if place < len(order):
-                second, second_top, second_spread = order[place], first_top, first_spread
+                second, second_spread = order[place], first_spread
+                second_top = shared - cost_of(t, second) + optimism * second_spread
     scored = bounds is None or not norm > SMALL
     highest = 0 if scored else t.highest
     ready = False
@@ -231,7 +255,9 @@ def top_two(
                 if pruned(t, slot, norm, optimism, cut):
                     continue
             mean, spread = mean_and_spread(t, slot, x)
-        top, mine = mean + optimism * spread, action[slot]
+        mine = action[slot]
+        mean -= cost_of(t, mine)
+        top = mean + optimism * spread
         if first < 0 or top > first_top or (top == first_top and priority[mine] < priority[first]):
             second, second_top, second_spread = first, first_top, first_spread
             first, first_top, first_mean, first_spread = mine, top, mean, spread
@@ -264,22 +290,27 @@ def pruned(t: SetsStruct, slot: int, norm: float, optimism: float, cut: float) -
     square += ROUNDING * (d * (d + 1) / 2 + 4) * size[slot] + TINY
     reach = ABOVE * optimism * norm * (radius[slot] if math.isnan(common) else common)
     centre, blur = middle[slot], ROUNDING * (d + 4) * norm * row32[slot, d] + TINY * norm
-    high = centre + ABOVE * (blur + optimism * row32[slot, d + 2]) + 1e-9 * abs(centre)
+    high = without(
+        centre + ABOVE * (blur + optimism * row32[slot, d + 2]) + 1e-9 * abs(centre),
+        cost_of(t, t.action[slot]),
+    )
     gap = cut - high - 1e-15 * (abs(cut) + abs(high))
     return gap > 0.0 and gap * gap > ABOVE * reach * reach * square
 
 
 @compiled_inner
 def best_mean(t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray) -> tuple[int, float]:
-    """The eligible action with the largest x·θ̂ and that mean, exactly; x must have been scanned."""
+    """The eligible action with the largest x·θ̂ − cost and that mean, exactly; x must have been scanned."""
     best, mean = -1, -math.inf
     place = shared_prior_actions(t, eligible, NOBODY)
     if place < len(t.order):
-        best, mean = t.order[place], dot(t.theta[0], x)
+        best = t.order[place]
+        mean = dot(t.theta[0], x) - cost_of(t, best)
     for slot in range(1, t.used):
         if t.upper[slot] == -math.inf or highest_mean(t, slot, norm) < mean:
             continue
-        value, action = dot(t.theta[slot], x), t.action[slot]
+        action = t.action[slot]
+        value = dot(t.theta[slot], x) - cost_of(t, action)
         if beats(t, value, action, mean, best):
             best, mean = action, value
     return best, mean

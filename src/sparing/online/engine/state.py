@@ -39,10 +39,14 @@ SETS: Fields = {
     # One entry per action, K.
     "observed_slot": (WHOLE, "K"),  # slot in the observed view; 0 is the shared prior
     "pending_slot": (WHOLE, "K"),  # slot in the pending view
-    "priority": (WHOLE, "K"),  # the smaller number wins ties
+    "priority": (WHOLE, "K"),  # the smaller number wins ties; the cheaper action has the smaller one
     "order": (WHOLE, "K"),  # actions by priority
     "coefficient": (DOUBLE, "K"),  # exploration coefficient if 1, 2, … actions are eligible
     "active": (FLAG, "R"),  # False for retired actions; R is K if any action is retired, else 0
+    "cost": (
+        DOUBLE,
+        "N",
+    ),  # known cost of playing the action, in this round; N is K if costs are known, else 0
     # Shared.
     "metric": (DOUBLE, "P"),  # M, shared by all actions
     "metric_inverse": (DOUBLE, "P"),  # M⁻¹
@@ -112,7 +116,7 @@ SCRATCH: Fields = {
 
 LOOKAHEAD: Fields = {
     # The lookahead cache of one view: values at the contexts x_j of `context_sample`; W slots, or 0 without a sample.
-    "future_means": (DOUBLE, "mW"),  # x_j·θ̂
+    "future_means": (DOUBLE, "mW"),  # x_j·θ̂ − cost
     "future_widths": (DOUBLE, "mW"),  # sqrt(x_jᵀV⁻¹x_j), rounded up
     # Three upper bounds on the value of a call per future round: in any context; at x, `bound_base` +
     # mean_j bound_slope_j·(x_jᵀΣx)²/σ²; and at x, `bound_floor` + xᵀQx with Q packed.
@@ -145,8 +149,14 @@ KINDS = ("constant", *RADII)
 CONSTANT, DETERMINANT, TRACE, PAPER = range(len(KINDS))
 
 
-class SetsStruct(Struct, fields={**SETS, **SCRATCH, **LOOKAHEAD, "slot": (WHOLE, "K")}):
-    """Sets and scratch buffers in one of the two views, `t` in the functions of this package; `slot` maps actions to slots."""
+VIEW: Fields = {
+    "slot": (WHOLE, "K"),  # slot of each action in this view
+    "future_cost": (DOUBLE, "N"),  # known cost of playing the action in rounds to come
+}
+
+
+class SetsStruct(Struct, fields={**SETS, **SCRATCH, **LOOKAHEAD, **VIEW}):
+    """Sets and scratch buffers in one of the two views, `t` in the functions of this package."""
 
 
 class NoiseMonitor(NamedTuple):
@@ -179,10 +189,27 @@ class ThreadScratch(threading.local):
     def __init__(self, sets: StructArrays) -> None:
         lengths = {**sets.sizes, "W": sets.sizes["C"] if sets.sizes["m"] else 0}
         self.work = StructArrays(SCRATCH, lengths)
-        places = {**sets.places(), **self.work.places(), "slot": sets.observed_slot}
-        self.observed = SetsStruct({**places, **empty_lookahead(lengths)})
+        places = {**sets.places(), **self.work.places(), "slot": sets.observed_slot, "future_cost": sets.cost}
+        self._observed = {**places, **empty_lookahead(lengths)}
         own = {"slot": sets.pending_slot, "which": np.full(1, PENDING_VIEW), "highest": np.zeros(1, WHOLE)}
-        self.pending = SetsStruct({**places, **own, **empty_lookahead(lengths)})
+        self._pending = {**places, **own, **empty_lookahead(lengths)}
+        self.observed, self.pending = SetsStruct(self._observed), SetsStruct(self._pending)
+        self._repriced: tuple[dict[str, np.ndarray], SetsStruct, SetsStruct] | None = None
+
+    def repriced(
+        self, cost: np.ndarray, priority: np.ndarray, order: np.ndarray
+    ) -> tuple[SetsStruct, SetsStruct]:
+        """The two views with other costs in this round, (K,), and the ties that follow from them; valid until the next call.
+
+        Rounds to come have the costs of the sets, so the lookahead caches are the same.
+        """
+        if self._repriced is None:
+            own = {"cost": np.zeros(len(cost)), "priority": priority.copy(), "order": order.copy()}
+            own["next"] = np.zeros(2, dtype=WHOLE)  # searched from the beginning
+            self._repriced = own, SetsStruct({**self._observed, **own}), SetsStruct({**self._pending, **own})
+        own, observed, pending = self._repriced
+        own["cost"][:], own["priority"][:], own["order"][:] = cost, priority, order
+        return observed, pending
 
 
 def empty_lookahead(lengths: dict[str, int]) -> dict[str, np.ndarray]:
@@ -204,17 +231,20 @@ def allocate(
 ) -> StructArrays:
     """Zeroed sets; the single-precision arrays have length 0 unless `bounded` and `inverse32`."""
     sizes = {"K": n_actions, "C": slots, "d": d, "E": d + 3, "P": packed_size(d), "m": contexts}
-    sizes |= {"B": slots if bounded else 0, "Q": slots if inverse32 else 0, "R": 0}
+    sizes |= {"B": slots if bounded else 0, "Q": slots if inverse32 else 0, "R": 0, "N": 0}
     return StructArrays(SETS, sizes)
 
 
-def grown(sets: StructArrays, *, slots: int = 0, actions: int = 0, retired: bool = False) -> StructArrays:
-    """A copy with room for more slots and actions, or with a mask of active actions."""
+def grown(
+    sets: StructArrays, *, slots: int = 0, actions: int = 0, retired: bool = False, costs: bool = False
+) -> StructArrays:
+    """A copy with room for more slots and actions, or with a mask of active actions or known costs."""
     sizes = {
         letter: size + slots if letter in "CBQ" and size else size for letter, size in sets.sizes.items()
     }
     sizes["K"] += actions
     sizes["R"] = sizes["K"] if retired or sizes["R"] else 0
+    sizes["N"] = sizes["K"] if costs or sizes["N"] else 0
     larger = StructArrays(SETS, sizes)
     larger.active[:] = True
     larger.take(sets)

@@ -32,6 +32,8 @@ def sync_cache(t: SetsStruct) -> None:
         if fresh or t.changed[slot] > t.known:
             for j in range(len(t.context_sample)):
                 t.future_means[j, slot] = dot(t.theta[slot], t.context_sample[j])
+                if slot > 0 and len(t.future_cost):  # with costs no action shares the prior
+                    t.future_means[j, slot] -= t.future_cost[t.action[slot]]
         looked = fresh and t.quadratic_at[slot] >= 0
         if fresh or rescaled or t.changed[slot] > t.known:
             forget(t, slot)
