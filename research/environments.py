@@ -145,30 +145,31 @@ def install(
 def interpreter(peer: Peer, *, folder: Path | None = None) -> Path | None:
     """The Python of a peer's environment; None where there is none, or it was made from other pins."""
     place = (cache_directory() / "bench" if folder is None else folder) / peer.name
-    python = _python(place)
+    python = interpreter_in(place)
     return python if python.exists() and _read(place / RECEIPT) == _receipt(peer) else None
 
 
-def _python(place: Path) -> Path:
+def interpreter_in(place: Path) -> Path:
+    """The Python of a virtual environment."""
     return place / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
 def _ready(peer: Peer, place: Path, reinstall: bool, say: Callable[[str], None]) -> Installed:
-    python = _python(place)
+    python = interpreter_in(place)
     if not reinstall and interpreter(peer, folder=place.parent) is not None:
         return Installed(peer, python)
     say(f"installing {peer.pin} in an environment of its own …")
     try:
         shutil.rmtree(place, ignore_errors=True)
         place.parent.mkdir(parents=True, exist_ok=True)
-        _run([sys.executable, "-m", "venv", str(place)])
+        run_quietly([sys.executable, "-m", "venv", str(place)])
         pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        _run([*pip, *peer.companions])
-        _run([*pip, *peer.options, peer.pin])
+        run_quietly([*pip, *peer.companions])
+        run_quietly([*pip, *peer.options, peer.pin])
         with replacing(place / RECEIPT) as part:
             part.write_text(json.dumps(_receipt(peer), indent=1), encoding="utf-8")
     except (subprocess.SubprocessError, OSError) as error:
-        reason = _why(error).replace(str(place), peer.name)
+        reason = failure_of(error).replace(str(place), peer.name)
         say(f"{peer.title} is left out: {reason}")
         return Installed(peer, None, reason)
     return Installed(peer, python)
@@ -187,13 +188,14 @@ def _read(path: Path) -> Any:
         return None
 
 
-def _run(command: list[str]) -> None:
+def run_quietly(command: list[str]) -> None:
+    """Run a step of an installation; what it says is kept for `failure_of`."""
     subprocess.run(
         command, check=True, capture_output=True, text=True, errors="replace", timeout=60 * MINUTES
     )
 
 
-def _why(error: Exception) -> str:
+def failure_of(error: Exception) -> str:
     """The last line of what the installer said, which is the one that matters."""
     if isinstance(error, subprocess.TimeoutExpired):
         return f"it did not install within {MINUTES} minutes"

@@ -28,6 +28,14 @@ def bench(
     reinstall: Annotated[
         bool, typer.Option("--reinstall", help="Make the peers' environments anew.")
     ] = False,
+    beside: Annotated[
+        str,
+        typer.Option(
+            metavar="REVISION",
+            help="An older revision of this repository, or a folder with its checkout: it runs beside ours in every round. "
+            "--page then renews the page's comparison with it alone.",
+        ),
+    ] = "",
     rows: Annotated[
         int | None, typer.Option(min=1000, help="Rows of the Parquet file that is summed; default 5 million.")
     ] = None,
@@ -44,10 +52,12 @@ def bench(
     Peers of these parts are installed from PyPI, each in an environment of its own in the user's cache, and kept there.
 
     Example: python -m research bench --only step,statistics --no-peers
+
+    Example: python -m research bench --beside v0.1.0 --no-peers
     """
     from dataclasses import replace
 
-    from research.bench import report
+    from research.bench import older, report
     from research.bench.running import bench as measure
     from research.bench.running import rivals
     from research.bench.setting import PARTS, BenchmarkSetting, check_parts
@@ -67,8 +77,11 @@ def bench(
     peers = (
         [] if quick or no_peers else install(rivals(chosen), reinstall=reinstall, say=terminal.print_status)
     )
+    other = older.install(beside, reinstall=reinstall, say=terminal.print_status) if beside else None
     with terminal.progress_bar("measuring") as progress:
-        result = measure(setting, parts=chosen, peers=peers, progress=progress, say=terminal.print_status)
+        result = measure(
+            setting, parts=chosen, peers=peers, older=other, progress=progress, say=terminal.print_status
+        )
     try:
         written = "\n".join(str(path) for path in report.write(result, out))
     except MissingExtraError as error:
@@ -87,6 +100,8 @@ def _print(result: "BenchmarkResult", written: str) -> None:
     from research.bench import report
     from sparing.cli import terminal
 
+    if rows := report.beside_older(result):
+        terminal.print_table(report.older_caption(result), report.OLDER_HEADER, rows)
     if rows := report.with_targets(result):
         terminal.print_table("Against the targets", report.HEADER, rows)
     header, rows = report.steps(result)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from research.bench.older import OLDER, PUBLIC, Release
 from research.children import Child
 
 SERVER = Path(__file__).parent / "peers" / "serve.py"
@@ -17,15 +18,16 @@ class Field:
     """Who can run: our own modules in this interpreter, and peers in theirs.
 
     `peers` maps a peer's name to its interpreter. Children are started when first asked for and live
-    until the field is closed. `say` tells people how far it is.
+    until the field is closed. `say` tells people how far it is. `older` is a release to be measured beside ours.
     """
 
     peers: Mapping[str, Path]
     say: Callable[[str], None] = lambda text: None
     children: dict[str, Child] = field(default_factory=dict)
+    older: Release | None = None
 
     def child(self, name: str) -> Child:
-        """The child that serves `ours`, `plain` or a peer."""
+        """The child that serves `ours`, `plain`, `public` or a peer; the older release's are `older ours` and `older public`."""
         if name not in self.children:
             self.children[name] = self._start(name)
         return self.children[name]
@@ -35,6 +37,10 @@ class Field:
         if name in self.peers:
             script = SERVER.with_name(f"{name}.py")
             return Child.start(name, [str(self.peers[name]), "-I", str(SERVER), str(script)], environment)
+        if self.older is not None and name.startswith(OLDER):
+            module = str(PUBLIC) if name.endswith("public") else self.older.module()
+            command = [str(self.older.interpreter), "-P", str(SERVER), module]
+            return Child.start(name, command, self.older.environment())
         module = f"research.bench.ours.{name}"
         environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if place)
         return Child.start(name, [sys.executable, "-P", str(SERVER), module], environment)
@@ -57,9 +63,11 @@ class Field:
 
 
 @contextlib.contextmanager
-def open_field(peers: Mapping[str, Path], say: Callable[[str], None] = lambda text: None) -> Iterator[Field]:
+def open_field(
+    peers: Mapping[str, Path], say: Callable[[str], None] = lambda text: None, older: Release | None = None
+) -> Iterator[Field]:
     """A field whose children end with the block."""
-    ready = Field(peers, say)
+    ready = Field(peers, say, older=older)
     try:
         yield ready
     finally:

@@ -1,15 +1,19 @@
 """Runs contenders in turn, round after round, so that all meet the same machine."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from research.bench.field import Field
 from research.bench.measuring import Failure, Measurement, Outcome
+from research.bench.older import OLDER, older_title
 from research.children import Child, ContenderError
 
 MOST = 20_000
 """Repetitions that a round has at most."""
+
+OURS = ("ours", "public")
+"""Children whose contenders the older release has too."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +39,14 @@ class _Runner:
     count: int = 1
     rounds: list[float] = field(default_factory=list)
     failure: str = ""
+    tried: list[int] = field(default_factory=list)
+    twin: "_Runner | None" = None
 
 
 def race(arena: Field, entries: Sequence[Entry], *, part: str, size: str, unit: str, rounds: int) -> Outcome:
     """Prepare all, then let each run once in every round; who fails is reported and left out."""
     arena.say(f"{part}, {size}: {', '.join(entry.title for entry in entries)}; {rounds} rounds")
-    runners = [_Runner(entry) for entry in entries]
+    runners = [runner for entry in entries for runner in _runners(arena, entry)]
     for runner in runners:
         _attempt(arena, runner, runners, _prepare)
     for _ in range(rounds):
@@ -55,6 +61,15 @@ def race(arena: Field, entries: Sequence[Entry], *, part: str, size: str, unit: 
     ]
     failed = [Failure(part, f"{r.entry.title}, {size}", r.failure) for r in runners if r.failure]
     return Outcome(tuple(measured), (), tuple(failed))
+
+
+def _runners(arena: Field, entry: Entry) -> list[_Runner]:
+    """The contender and, where there is one, the older release's, which does as much as it."""
+    mine = _Runner(entry)
+    if arena.older is None or entry.child not in OURS:
+        return [mine]
+    other = replace(entry, child=f"{OLDER} {entry.child}", title=older_title(entry.title))
+    return [mine, _Runner(other, twin=mine)]
 
 
 def _attempt(
@@ -78,8 +93,14 @@ def _prepare(child: Child, runner: _Runner) -> None:
     """Make it, and find how many repetitions fill its patience by trying 1, 30, 900, …"""
     entry = runner.entry
     runner.handle = int(child.ask(do="make", contender=entry.name, spec=entry.spec)["handle"])
+    if runner.twin is not None:  # the state depends on the steps done so far
+        for count in runner.twin.tried:
+            _timed(child, runner, count)
+        runner.count = runner.twin.count
+        return
     count = 1
     while True:
+        runner.tried.append(count)
         taken = _timed(child, runner, count)
         if count >= entry.most or taken >= entry.patience / 30:
             break

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from research.bench.measuring import COST, BenchmarkResult, Measurement, Ratio
+from research.bench.older import OLDER
 from research.bench.parts import growth, service, step
 from research.bench.parts.batch import SUMMING
 from research.learners import LEARNERS
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 BEGIN = "<!-- table: written by `python -m research bench --page`, not by hand -->"
 END = "<!-- end of table -->"
 
+OLDER_BEGIN = "<!-- older: written by `python -m research bench --beside REVISION --page`, not by hand -->"
+OLDER_END = "<!-- end of older -->"
+
+OLDER_HEADER = ("what", "size", "measured", "older ÷ now (range)", "≥ 0.95")
+LEAST = 0.95
+"""An older release's time over ours, below which a row counts as slower."""
+
 HEADER = ("what", "size", "ours", "against", "ratio (range)", "target")
 SERVED = ("what", "contender", "regime", "least (quartiles)")
 OUTLOOK = "CPU time, one thread. Ratios are of the minima; the range is over interleaved rounds."
@@ -32,9 +40,33 @@ def with_targets(result: BenchmarkResult) -> list[tuple[str, ...]]:
 
 
 def others(result: BenchmarkResult) -> list[tuple[str, ...]]:
-    """The ratios beyond the online step that have none."""
-    found = [each for each in result.outcome.ratios if each.target is None and each.part != "step"]
+    """The ratios beyond the online step that have none, those to an older release apart."""
+    found = [
+        each
+        for each in result.outcome.ratios
+        if each.target is None and each.part != "step" and not each.other.startswith(OLDER)
+    ]
     return [_row(each)[:-1] for each in found]
+
+
+def beside_older(result: BenchmarkResult) -> list[tuple[str, ...]]:
+    """An older release's time over ours, as cells."""
+    found = [each for each in result.outcome.ratios if each.other.startswith(OLDER)]
+    return [
+        (
+            each.part,
+            each.size,
+            each.ours.removeprefix("ours, "),
+            f"{_figure(each.value)} ({_figure(each.low)}–{_figure(each.high)})",
+            "yes" if each.value >= LEAST else "no",
+        )
+        for each in found
+    ]
+
+
+def older_caption(result: BenchmarkResult) -> str:
+    """What the comparison is with."""
+    return f"Release {result.settings['beside']} in the same rounds: its time over ours"
 
 
 def _row(each: Ratio) -> tuple[str, ...]:
@@ -78,7 +110,9 @@ def _microseconds(measurement: Measurement | None) -> str:
 
 def step_ratios(result: BenchmarkResult) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and cells: how many times faster each of our regimes is than each other, by size."""
-    found = [each for each in result.outcome.ratios if each.part == "step"]
+    found = [
+        each for each in result.outcome.ratios if each.part == "step" and not each.other.startswith(OLDER)
+    ]
     sizes = list(dict.fromkeys(each.size for each in found))
     rows = []
     for other, ours in dict.fromkeys((each.other, each.ours) for each in found):
@@ -132,6 +166,8 @@ def markdown(result: BenchmarkResult) -> str:
     parts = [OUTLOOK + " " + provenance(result)]
     if not result.settings["judged"]:
         parts += ["Tiny sizes: this shows that it runs, and is not worth quoting."]
+    if rows := beside_older(result):
+        parts += [f"**{older_caption(result)}**", _table(OLDER_HEADER, rows)]
     if rows := with_targets(result):
         parts += ["**Against the targets**", _table(HEADER, rows)]
     header, rows = steps(result)
@@ -173,7 +209,12 @@ def update_page(path: str | os.PathLike[str], result: BenchmarkResult) -> None:
     page = Path(path)
     if not page.is_file():
         raise FileError(f"{page} does not exist; name a page with the lines {BEGIN} and {END}")
-    text = put_into(page.read_text(encoding="utf-8"), markdown(result))
+    text = page.read_text(encoding="utf-8")
+    if rows := beside_older(result):
+        lines = (f"{older_caption(result)}. {OUTLOOK} {provenance(result)}", _table(OLDER_HEADER, rows))
+        text = put_between(text, OLDER_BEGIN, OLDER_END, "\n\n".join(lines))
+    else:
+        text = put_into(text, markdown(result))
     with archive.replacing(page) as part:
         part.write_text(text, encoding="utf-8")
 

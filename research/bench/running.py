@@ -7,6 +7,7 @@ from pathlib import Path
 
 from research.bench.field import Field, open_field
 from research.bench.measuring import BenchmarkResult, Failure, Outcome, describe_machine
+from research.bench.older import Release, beside
 from research.bench.parts import batch, encoding, growth, scale, service, startup, step
 from research.bench.setting import PARTS, BenchmarkSetting, check_parts
 from research.environments import PEERS, Installed, Peer
@@ -41,10 +42,11 @@ def bench(
     *,
     parts: Sequence[str] = PARTS,
     peers: Sequence[Installed] = (),
+    older: Release | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
     say: Callable[[str], None] = lambda text: None,
 ) -> BenchmarkResult:
-    """Measure these parts; a peer that is not installed, or that fails, is reported as such."""
+    """Measure these parts, the older release in the same rounds; a peer that is not installed, or that fails, is reported as such."""
     check_parts(parts)
     start = time.perf_counter()
     missing = tuple(
@@ -57,15 +59,16 @@ def bench(
     }
     outcome = Outcome(failures=missing)
     progress(0, len(parts))
-    with open_field(interpreters, say) as arena:
+    with open_field(interpreters, say, older) as arena:
         for done, name in enumerate(parts, start=1):
             outcome += MEASURES[name](setting, arena)
             progress(done, len(parts))
+    outcome += beside(outcome.measurements)
     if not setting.judged:
         outcome = replace(outcome, ratios=tuple(replace(each, target=None) for each in outcome.ratios))
     return BenchmarkResult(
         describe_machine(),
-        {**asdict(setting), "parts": list(parts)},
+        {**asdict(setting), "parts": list(parts), **({"beside": older.title} if older else {})},
         tuple(each.to_dict() for each in peers),
         outcome,
         round(time.perf_counter() - start, 1),

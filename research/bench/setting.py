@@ -35,7 +35,7 @@ class BenchmarkSetting:
     may take, in seconds (but one step at least). *_rows_an_action: the log behind a warm step, and behind
     the worst regime's equally explored arms. bootstrap_resamples: OBP's bootstrap is measured with 1 resample
     and with so many, and its time for RESAMPLES follows on a line. service_*: (K, d) under load, (K, d, rows an action)
-    of the workers that are weighed, decisions in a round's load and in a new worker's first one. scale_rows: those of the log that is walked. judged: whether the targets, which are for
+    of the workers that are weighed, decisions in a round's load and in a new worker's first one. scale_rows: those of the log that is walked, older_rows where an older release walks it too. judged: whether the targets, which are for
     these sizes, apply.
     """
 
@@ -68,6 +68,7 @@ class BenchmarkSetting:
     service_first: int = 1000
     service_rounds: int = 7
     scale_rows: int = 20_000_000
+    older_rows: int = 1_000_000
     seed: int = 0
     judged: bool = True
 
@@ -97,5 +98,6 @@ class BenchmarkSetting:
             service_first=50,
             service_rounds=2,
             scale_rows=3000,
+            older_rows=3000,
             judged=False,
         )

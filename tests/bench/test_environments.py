@@ -26,7 +26,7 @@ def commands(monkeypatch):
             python.parent.mkdir(parents=True)
             python.touch()
 
-    monkeypatch.setattr(environments, "_run", run)
+    monkeypatch.setattr(environments, "run_quietly", run)
     return ran
 
 
@@ -55,7 +55,7 @@ def test_a_peer_that_does_not_install_is_reported(tmp_path, monkeypatch):
         said = f"WARNING: …\nERROR: no wheel for {tmp_path}/someone\nnotice: …"
         raise subprocess.CalledProcessError(1, command, stderr=said)
 
-    monkeypatch.setattr(environments, "_run", run)
+    monkeypatch.setattr(environments, "run_quietly", run)
     heard = []
     (found,) = install([PEER], folder=tmp_path, say=heard.append)
     assert found.interpreter is None

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from research.bench.live.serving import FLOOR, FRAMEWORK
 from research.bench.measuring import Failure
+from research.bench.older import Release
 from research.children import ONE_THREAD, Child, ContenderError
 from sparing.simulation.datasets import cache_directory
 
@@ -26,7 +27,7 @@ WARMING = 4
 class Contender:
     """A kind of server, what to call it, the state it begins from, and how much of a load it gets (a slow one less).
 
-    `spec` has `actions`, `features`, `rows_an_action`, `seed`, `learner` and its `settings`.
+    `spec` has `actions`, `features`, `rows_an_action`, `seed`, `learner` and its `settings`. `older`: the older release's.
     """
 
     title: str
@@ -34,6 +35,7 @@ class Contender:
     regime: str
     spec: dict[str, Any]
     part: int = 1
+    older: bool = False
 
 
 class Seen(NamedTuple):
@@ -73,20 +75,21 @@ class Yard:
 
     folder: Path
     framework: Path | None = None
+    older: Release | None = None
     stores: dict[str, Path] = field(default_factory=dict)
     loader: Child | None = None
     servers: list[Server] = field(default_factory=list)
     made: int = 0
 
-    def store(self, spec: Mapping[str, Any]) -> Path:
+    def store(self, spec: Mapping[str, Any], *, older: bool = False) -> Path:
         """A store with an experiment in this state; made once."""
-        key = json.dumps(spec, sort_keys=True)
+        key = json.dumps([spec, older], sort_keys=True)
         if key not in self.stores:
             path = self.folder / f"store-{len(self.stores)}"
             words = ["-P", "-m", "research.bench.live.preparing", json.dumps({**spec, "folder": str(path)})]
-            environment = {**self._environment(""), **ONE_THREAD}
+            environment = {**self._environment("", older=older), **ONE_THREAD}
             done = subprocess.run(
-                [sys.executable, *words], env=environment, capture_output=True, text=True, check=False
+                [self._python(older), *words], env=environment, capture_output=True, text=True, check=False
             )
             if done.returncode:
                 raise ContenderError(f"no store: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
@@ -100,15 +103,21 @@ class Yard:
         if contender.kind == FLOOR:
             place.mkdir()
         else:
-            shutil.copytree(self.store(contender.spec), place)
+            shutil.copytree(self.store(contender.spec, older=contender.older), place)
         before, began = _bytes(place), time.perf_counter()
-        command = [sys.executable, "-P", "-m", "research.bench.live.serving", contender.kind, str(place)]
-        child = Child.start(contender.title, command, self._environment(contender.kind))
+        words = ["-P", "-m", "research.bench.live.serving", contender.kind, str(place)]
+        environment = self._environment(contender.kind, older=contender.older)
+        child = Child.start(contender.title, [self._python(contender.older), *words], environment)
         server = Server(contender, child, place, time.perf_counter() - began, before)
         self.servers.append(server)
         return server
 
-    def _environment(self, kind: str) -> dict[str, str]:
+    def _python(self, older: bool) -> str:
+        return str(self.older.interpreter) if older and self.older is not None else sys.executable
+
+    def _environment(self, kind: str, *, older: bool = False) -> dict[str, str]:
+        if older and self.older is not None:
+            return self.older.environment()
         places = [str(self.framework)] if kind == FRAMEWORK and self.framework is not None else []
         places += [place for place in sys.path if place]
         return {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
@@ -138,12 +147,12 @@ class Yard:
 
 
 @contextlib.contextmanager
-def open_yard(interpreter: Path | None = None) -> Iterator[Yard]:
+def open_yard(interpreter: Path | None = None, older: Release | None = None) -> Iterator[Yard]:
     """A yard on the disk of the user's cache; FastAPI is taken from the environment of this interpreter."""
     base = cache_directory() / "bench"
     base.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="service-", dir=base, ignore_cleanup_errors=True) as folder:
-        yard = Yard(Path(folder), None if interpreter is None else _packages(interpreter))
+        yard = Yard(Path(folder), None if interpreter is None else _packages(interpreter), older)
         try:
             yield yard
         finally:

@@ -5,29 +5,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 import sparing
 from research.bench.field import Field
 from research.bench.measuring import COST, FASTER, Failure, Measurement, Outcome, ratio
+from research.bench.ours.public import ACTIONS, raw_columns
+from research.bench.racing import Entry, race
 from research.bench.setting import BenchmarkSetting
 
-ROWS, ACTIONS = 4000, 20
 PARSE, OURS, KERNEL = "json.loads", "ours, encode", "ours, encode with nystroem(128)"
 DECIDE, SKLEARN, VW = "ours, encode and decide", "scikit-learn ColumnTransformer", "Vowpal Wabbit, parse"
 ROUND_SECONDS = 0.05
-
-
-def raw_columns(seed: int) -> dict[str, list[Any]]:
-    """Nine numbers, eight categories of ten values, two truth values and a moment; then actions and rewards."""
-    rng = np.random.default_rng(seed)
-    columns: dict[str, list[Any]] = {f"n{i}": rng.normal(10, 3, ROWS).tolist() for i in range(9)}
-    columns |= {f"c{i}": [f"v{j}" for j in rng.integers(0, 11, ROWS)] for i in range(8)}
-    columns |= {f"b{i}": (rng.random(ROWS) < 0.5).tolist() for i in range(2)}
-    columns["t"] = [str(np.datetime64("2026-03-01T10:00") + 7 * i) for i in range(ROWS)]
-    columns["action"] = rng.integers(0, ACTIONS, ROWS).tolist()
-    columns["reward"] = rng.normal(size=ROWS).tolist()
-    return columns
 
 
 def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
@@ -74,7 +61,20 @@ def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
         ratio(measured[DECIDE], measured[PARSE], of=COST),
     ]
     ratios += [ratio(measured[OURS], measured[name], of=FASTER) for name in (SKLEARN, VW) if name in measured]
-    return Outcome(tuple(measured.values()), tuple(ratios), tuple(failures))
+    return Outcome(tuple(measured.values()), tuple(ratios), tuple(failures)) + _beside(setting, arena, size)
+
+
+def _beside(setting: BenchmarkSetting, arena: Field, size: str) -> Outcome:
+    """Ours and the older release's, each in a process of its own."""
+    if arena.older is None:
+        return Outcome()
+    works = {"encode": OURS, "kernel": KERNEL, "decide": DECIDE}
+    entries = [
+        Entry("public", "encoding", title, "", {"work": work, "seed": setting.seed})
+        for work, title in works.items()
+    ]
+    rounds = setting.repeats + 2
+    return race(arena, entries, part="encoding", size=f"{size}, a child each", unit="row", rounds=rounds)
 
 
 def _transformer(columns: dict[str, list[Any]], row: dict[str, Any]) -> Callable[[], Any]:

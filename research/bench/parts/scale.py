@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import sparing
 from research.bench.field import Field
 from research.bench.measuring import COST, FASTER, Failure, Measurement, Outcome, ratio
+from research.bench.racing import Entry, race
 from research.bench.setting import BenchmarkSetting
 from sparing.log.scan import Scan
 from sparing.policies.policy import UniformPolicy
@@ -50,7 +51,9 @@ def write_log(path: Path, rows: int, seed: int = 0) -> None:
 
 
 def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
-    """Every contender in every round, by the clock; threads are two, for reading too."""
+    """Every contender in every round, by the clock; threads are two, for reading too. Beside an older release, CPU time of both alone."""
+    if arena.older is not None:
+        return beside(setting, arena)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.parquet"
         write_log(path, setting.scale_rows, setting.seed)
@@ -76,6 +79,22 @@ def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
         target = LEAST_SCALING if setting.judged else None
         ratios.append(ratio(scaled[TWO], scaled[ONE], of=FASTER, target=target))
     return Outcome((*measured.values(), *scaled.values()), tuple(ratios), failures)
+
+
+def beside(setting: BenchmarkSetting, arena: Field) -> Outcome:
+    """CPU time of ours and of the older release's, one thread each."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "log.parquet"
+        write_log(path, setting.older_rows, setting.seed)
+        works = {"scan": SCAN, "statistics": SUMS, "audit": AUDIT, "evaluate": EVALUATE, "learn": LEARN}
+        entries = [
+            Entry(
+                "public", "scale", f"ours, {title}", "one thread", {"work": work, "path": str(path)}, most=1
+            )
+            for work, title in works.items()
+        ]
+        size = f"{setting.older_rows:,} rows, K = {ACTIONS}"
+        return race(arena, entries, part="scale", size=size, unit="log", rounds=setting.repeats + 2)
 
 
 def _targets(setting: BenchmarkSetting) -> list[tuple[str, float | None]]:

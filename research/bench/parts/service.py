@@ -2,12 +2,14 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from research.bench.field import Field
 from research.bench.live.serving import FLOOR, FRAMEWORK, OURS, SINGLE
 from research.bench.live.yard import Contender, Seen, Server, Yard, file_system, open_yard, race
 from research.bench.measuring import COST, FASTER, Failure, Measurement, Outcome, compared
+from research.bench.older import older_title
 from research.bench.setting import BenchmarkSetting
 from research.children import ContenderError
 
@@ -44,7 +46,7 @@ SETTLED: dict[str, tuple[dict[str, Any], str]] = {
 
 def measure(setting: BenchmarkSetting, arena: Field) -> Outcome:
     """Everything, each contender in a process of its own and the load in another."""
-    with open_yard(arena.peers.get("fastapi")) as yard:
+    with open_yard(arena.peers.get("fastapi"), arena.older) as yard:
         return pairs(setting, arena, yard) + decisions(setting, arena, yard) + workers(setting, arena, yard)
 
 
@@ -59,6 +61,13 @@ def spec_of(
     """The state that a store begins from."""
     world = {"actions": k, "features": d, "rows_an_action": rows, "seed": setting.seed}
     return {**world, "learner": learner, "settings": settings}
+
+
+def with_older(yard: Yard, contenders: Sequence[Contender]) -> list[Contender]:
+    """Ours and, where there is one, the older release's beside each."""
+    twins = [replace(each, title=older_title(each.title), older=True) for each in contenders]
+    pairs = zip(contenders, twins, strict=True)
+    return [one for pair in pairs for one in pair] if yard.older is not None else list(contenders)
 
 
 def started(yard: Yard, contenders: Sequence[Contender]) -> tuple[list[Server], list[Failure]]:
@@ -124,7 +133,7 @@ def _contenders(setting: BenchmarkSetting, yard: Yard, k: int, d: int) -> list[C
     disk = f"SQLite on {file_system(yard.folder)}, on the disk before it is answered"
     learner = f"confident, called unless the probability of being beaten is below 10⁻⁹, {rows} rows of every action, σ = 2"
     found = [
-        Contender(MINE, OURS, f"{learner}; {disk}", spec),
+        *with_older(yard, [Contender(MINE, OURS, f"{learner}; {disk}", spec)]),
         Contender(ALONE, SINGLE, f"the same, groups of one; {disk}", spec, SLOW),
         Contender(BARE, FLOOR, f"decodes, inserts, commits in groups; {disk}", spec),
     ]
@@ -165,7 +174,7 @@ def decisions(setting: BenchmarkSetting, arena: Field, yard: Yard) -> Outcome:
             regime = f"{label}; {rows} rows of every action, σ = 2; no rewards are sent"
             contenders.append(Contender(f"ours, {learner}, {k} × {d}", OURS, regime, spec))
     arena.say(f"service, decisions alone: {', '.join(each.title for each in contenders)}")
-    servers, failures = started(yard, contenders)
+    servers, failures = started(yard, with_older(yard, contenders))
     seen, failed = race(
         yard,
         servers,
@@ -209,14 +218,17 @@ def workers(setting: BenchmarkSetting, arena: Field, yard: Yard) -> Outcome:
             spec_of(setting, k, d, rows, "confident", settings),
         )
         arena.say(f"service, one worker: {title}; {setting.repeats} starts")
+        contenders = with_older(yard, [contender])
         for number in range(setting.repeats):
-            try:
-                numbers = _worker(yard, contender, count, number)
-            except ContenderError as error:
-                failures.append(Failure(PART, title, str(error)))
-                break
-            for (what, unit), value in numbers.items():
-                found.setdefault((what, title, contender.regime, unit), []).append(value)
+            for each in list(contenders):
+                try:
+                    numbers = _worker(yard, each, count, number)
+                except ContenderError as error:
+                    failures.append(Failure(PART, each.title, str(error)))
+                    contenders.remove(each)
+                    continue
+                for (what, unit), value in numbers.items():
+                    found.setdefault((what, each.title, each.regime, unit), []).append(value)
     return Outcome(
         tuple(
             Measurement(PART, what, title, regime, unit, 1, tuple(values))

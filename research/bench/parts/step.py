@@ -5,6 +5,7 @@ from typing import Any
 
 from research.bench.field import Field
 from research.bench.measuring import COST, Measurement, Outcome, Ratio, ratio, shown
+from research.bench.older import OLDER
 from research.bench.racing import MOST, Entry, race
 from research.bench.setting import BenchmarkSetting
 
@@ -153,7 +154,8 @@ def ratios(measured: Sequence[Measurement], size: str) -> list[Ratio]:
     """Everyone beside ours, in the regimes that compare."""
     regimes = {COLD: {**TARGETS, **COLD_TARGETS}, WARM: TARGETS, WORST: {}, COMPILED: WORST_TARGETS}
     apart = (CERTIFIED, CONFIDENT, UNCHECKED, ECONOMICAL, SURE, THRIFTY, SURE_RUN, THRIFTY_RUN)
-    others = [m for m in measured if m.contender not in (*regimes, *apart)]
+    rivals = [m for m in measured if not m.contender.startswith(OLDER)]
+    others = [m for m in rivals if m.contender not in (*regimes, *apart)]
     found = []
     for dear, plain, most in (
         (CONFIDENT, UNCHECKED, CHECK_TARGET),
