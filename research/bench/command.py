@@ -53,7 +53,7 @@ def bench(
 
     Example: python -m research bench --only step,statistics --no-peers
 
-    Example: python -m research bench --beside v0.1.0 --no-peers
+    Example: python -m research bench --beside 9b96982 --no-peers
     """
     from dataclasses import replace
 

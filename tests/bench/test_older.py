@@ -14,15 +14,19 @@ from research.bench.setting import BenchmarkSetting
 from sparing.errors import SettingError
 
 HERE = Path(__file__).parents[2]
-PARTS = ["step", "statistics", "startup", "encoding", "scale", "service"]
+QUICK = ["statistics", "encoding"]
+SLOW = ["step", "simulation", "intervals", "pi-plus", "startup", "service", "scale"]
 
 
-@pytest.fixture(scope="module")
-def quick(tmp_path_factory):
+@pytest.fixture(
+    scope="module", params=[QUICK, pytest.param(SLOW, marks=pytest.mark.thorough)], ids=["quick", "slow"]
+)
+def quick(request, tmp_path_factory):
+    parts = request.param
     folder = tmp_path_factory.mktemp("older")
     page = folder / "page.md"
     page.write_text(f"{report.OLDER_BEGIN}\nstale\n{report.OLDER_END}\n", encoding="utf-8")
-    words = ["--beside", "HEAD", "--only", ",".join(PARTS), "--out", str(folder / "out"), "--page", str(page)]
+    words = ["--beside", "HEAD", "--only", ",".join(parts), "--out", str(folder / "out"), "--page", str(page)]
     same = Release("0.0 (this)", HERE, Path(sys.executable))
     tiny = BenchmarkSetting.quick()
     with pytest.MonkeyPatch.context() as patch:
@@ -31,16 +35,16 @@ def quick(tmp_path_factory):
         patch.setattr(BenchmarkSetting, "quick", classmethod(lambda cls: tiny))
         done = CliRunner().invoke(app, ["bench", "--quick", "--json", *words])
     assert done.exit_code == 0, done.output
-    return json.loads(done.stdout), page.read_text(encoding="utf-8")
+    return parts, json.loads(done.stdout), page.read_text(encoding="utf-8")
 
 
 def test_every_contender_of_ours_has_its_older_self(quick):
-    result, _ = quick
+    parts, result, _ = quick
     assert not [each for each in result["failures"] if "older" in each["contender"]]
     assert result["settings"]["beside"] == "0.0 (this)"
     found = {(m["part"], m["size"], m["contender"]): m for m in result["measurements"]}
     pairs = {each for each in found if each[2].split(",")[0] == "older"}
-    assert {part for part, _, _ in pairs} == set(PARTS)
+    assert {part for part, _, _ in pairs} == set(parts)
     for part, size, name in pairs:
         twin = found[part, size, "ours" + name.removeprefix("older")]
         assert len(twin["rounds"]) == len(found[part, size, name]["rounds"])
@@ -53,7 +57,7 @@ def test_every_contender_of_ours_has_its_older_self(quick):
 
 
 def test_the_page_gets_the_comparison_alone(quick):
-    result, page = quick
+    _, result, page = quick
     assert "stale" not in page
     rows = [line for line in page.splitlines() if line.startswith("| ")]
     assert len(rows) - 2 == sum(r["other"].startswith("older") for r in result["ratios"])
