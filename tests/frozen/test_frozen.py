@@ -94,6 +94,10 @@ EXPECTED_ADDITIONS = {
     "demo:audit/propensities/inconsistent": WEIGHTS_CHECKED,
     "openapi:paths//v1/{experiment}/decisions/{decision}/reward/correct": "rewards can be corrected (0.3)",
     "openapi:components/schemas/CorrectRequest": "rewards can be corrected (0.3)",
+    **{
+        f"openapi:components/schemas/LogUpload/properties/{name}": "tables as people write them (0.3)"
+        for name in ("dates", "encoding", "sheet")
+    },
     "store-summary:*/level": LEVEL,
     "openapi:components/schemas/Overview/properties/level": LEVEL,
 }

@@ -11,7 +11,9 @@ import sparing
 from sparing.cli import app
 from sparing.errors import LogError
 from sparing.log.columns import ColumnKeywords, ColumnRoles
+from sparing.log.text_files import Dialect
 
+DIALECT = [each.name for each in fields(Dialect)]
 ROLES = {role.name: role.default for role in fields(ColumnRoles)}
 
 
@@ -24,7 +26,7 @@ def test_types_and_values_name_the_same_roles():
     [
         (
             sparing.read_log,
-            ["actions", "format", "features", "items", "item_features", "delimiter", "decimal", "notes"],
+            ["actions", "format", "features", "items", "item_features", *DIALECT, "notes"],
         ),
         (
             sparing.scan,
@@ -34,8 +36,7 @@ def test_types_and_values_name_the_same_roles():
                 "features",
                 "items",
                 "item_features",
-                "delimiter",
-                "decimal",
+                *DIALECT,
                 "engine",
                 "workers",
                 "progress",

@@ -13,7 +13,8 @@ import sparing
 from sparing.errors import DecisionError, FileError, LogError, SettingError
 from sparing.log import passes, sketches
 from sparing.log.features import grams, texts
-from sparing.log.features.fitting import ColumnProfile, ColumnSpec
+from sparing.log.features.fitting import ColumnProfile
+from sparing.log.features.specs import ColumnSpec
 from sparing.log.sketches import TextSample
 
 TOPICS = (

@@ -22,7 +22,7 @@ def test_a_table_without_rows(tmp_path, ending):
             read_log(path, **options)
 
 
-@pytest.mark.parametrize("name", ["log.xlsx", "log", "log.gz"])
+@pytest.mark.parametrize("name", ["log.docx", "log", "log.gz"])
 def test_a_wrong_ending(tmp_path, name):
     (tmp_path / name).write_bytes(b"anything")
     with pytest.raises(LogError, match=r"unknown ending '.*'; known are \.parquet, "):
@@ -148,12 +148,10 @@ def test_a_text_file_from_a_spreadsheet(tmp_path):
 
 
 def test_a_text_file_in_another_encoding(tmp_path):
-    (tmp_path / "log.csv").write_bytes("x_0,action,reward\n1,é,1\n".encode("latin-1"))
-    with pytest.raises(LogError, match=r"log\.csv is not text in UTF-8"):
-        read_log(tmp_path / "log.csv")
-    (tmp_path / "log.csv").write_bytes("x_é,action,reward\n1,a,1\n".encode("latin-1"))
-    with pytest.raises(LogError, match=r"log\.csv is not text in UTF-8"):
-        read_log(tmp_path / "log.csv")
+    for text in ("x_0,action,reward\n1,é,1\n", "x_é,action,reward\n1,a,1\n"):
+        (tmp_path / "log.csv").write_bytes(text.encode("latin-1"))
+        with pytest.raises(LogError, match=r"log\.csv is not text in UTF-8.*encoding='cp1252'"):
+            read_log(tmp_path / "log.csv", encoding="utf-8")
 
 
 @pytest.mark.parametrize(

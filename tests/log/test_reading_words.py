@@ -19,16 +19,6 @@ def refused(source, **roles):
     return str(error.value)
 
 
-def test_other_encodings_are_named(tmp_path):
-    path = tmp_path / "log.csv"
-    path.write_bytes(TABLE.encode("latin-1"))
-    assert "is not text in UTF-8; it may be in Windows'" in refused(path)
-    path.write_bytes(TABLE.encode("utf-16"))
-    assert "is text in UTF-16; expected UTF-8. Save it as UTF-8: iconv -f UTF-16" in refused(path)
-    path.write_text(TABLE, encoding="utf-8-sig")
-    assert sparing.read_log(path, **ROLES).n_rows == 2
-
-
 def test_an_encoding_that_shows_late_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr("sparing.log.tables.CSV_BLOCK", 2**10)
     path = tmp_path / "log.csv"
@@ -40,7 +30,8 @@ def test_a_workbook_is_named_whatever_its_ending(tmp_path):
     for name in ("book.csv", "book.xlsx"):
         with zipfile.ZipFile(tmp_path / name, "w") as book:
             book.writestr("xl/workbook.xml", "ä" * 100)
-        assert "Save the sheet as CSV (UTF-8)" in refused(tmp_path / name)
+        said = {"book.csv": "rename it to .xlsx", "book.xlsx": "cannot be read as a spreadsheet"}
+        assert said[name] in refused(tmp_path / name)
     (tmp_path / "log.json").write_text('{"day": 1, "offer": "a", "sale": 1}\n')
     assert "rename it to .jsonl" in refused(tmp_path / "log.json")
 
@@ -88,7 +79,7 @@ def test_columns_that_policies_and_learners_know_are_named_among_those_that_exis
         learner.decide({"day": 1, "size": "x"})
 
 
-@pytest.mark.parametrize("cell", ["n/a", "50%", "1.000,50", "3 €"])
+@pytest.mark.parametrize("cell", ["n/a", "5 kg", "1.0.0", "3 € %"])
 def test_a_reward_that_is_no_number_is_no_feature(tmp_path, cell):
     path = tmp_path / "log.csv"
     path.write_text(TABLE.replace(",0\n", f',"{cell}"\n'))
@@ -112,20 +103,6 @@ def test_a_header_that_is_not_on_the_first_line(tmp_path):
         assert refused(path).endswith(
             "The first line must name the columns, and delimiter='…' sets the character between cells"
         )
-
-
-@pytest.mark.parametrize(
-    ("cell", "hint"),
-    [
-        ("38,916", "(a comma of thousands? Take it out. A decimal one? Read it with decimal=',')"),
-        ("1,038,916.5", "(a comma of thousands? Take it out."),
-        ("38,91", "(a decimal comma: read it with decimal=',')"),
-    ],
-)
-def test_a_comma_in_a_reward_may_be_one_of_thousands(tmp_path, cell, hint):
-    path = tmp_path / "log.csv"
-    path.write_text(TABLE.replace(",0\n", f',"{cell}"\n'))
-    assert f"sale at row 1 is '{cell}', not a number {hint}" in refused(path)
 
 
 def test_names_that_are_no_texts():

@@ -7,7 +7,7 @@ import inspect
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import GenericAlias, MappingProxyType
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sparing.log.rows import AnyLog
     from sparing.policies.policy import Policy
 
-LOG = "The log: Parquet, CSV, Arrow, JSON lines, or another tool's format; also a folder, a pattern or a URI of tables."
+LOG = "The log: Parquet, CSV, Excel, Arrow, JSON lines, or another tool's format; also a folder, a pattern or a URI of tables."
 Setting = tuple[Any, str] | tuple[Any, str, dict[str, Any]]
 """An option: its default (its type if it has none), its help, and further arguments of `typer.Option`."""
 
@@ -38,8 +38,20 @@ REWARD_RANGE: Setting = (
     "Smallest and largest mean reward, as LOW,HIGH; default: the range of the log.",
 )
 
-OPTIONAL = ("propensity", "distribution", "eligible", "context_id", "delimiter", "decimal")
+DIALECT: dict[str, Setting] = {
+    "delimiter": ("", "Separator of a text file's cells; default: detected from its first line."),
+    "decimal": ("", "Decimal mark of numbers that do not show it, such as 1.234: . or ,"),
+    "dates": ("", "Order of dates that do not show it, such as 03/04/2026: day-first or month-first"),
+    "encoding": ("", "Encoding of a text file, such as cp1252; default: UTF-8, or guessed."),
+    "sheet": ("", "Sheet of a workbook, by name or number from 1; default: the first not empty."),
+}
+"""How people's files write a table."""
+
+OPTIONAL = ("propensity", "distribution", "eligible", "context_id", *DIALECT)
 """Columns and settings that may be empty: --propensity '' means that the log has no propensities."""
+
+ASSUMED = "Assumed: "
+"""How the sentence begins that says how the cells of a table were read."""
 
 LARGE = 2**30
 """Tables of at least this many bytes are scanned, not read into memory."""
@@ -75,6 +87,7 @@ class GivenLog:
         With --sample, read a random part of its rows.
         """
         from sparing.log import formats
+        from sparing.log.scan import Scan
         from sparing.log.tables import is_file
         from sparing.log.text_files import is_table
 
@@ -97,7 +110,7 @@ class GivenLog:
         ):
             if not scanned:
                 with warnings_printed():
-                    log = formats.read_log(self.path, **keywords)
+                    log, notes = formats.read_log(self.path, notes=True, **keywords)
             else:
                 with warnings_printed():
                     rows = formats.scan(
@@ -108,7 +121,8 @@ class GivenLog:
                         **keywords,
                     )
                 rows.progress, log = None, rows
-            _print_what_was_read(log)
+                notes = [rows.layout.assumed] if isinstance(rows, Scan) else []
+            _print_what_was_read(log, notes)
             if part:
                 log = rows.sample(part)
                 terminal.print_status(f"sparing: a random {log.n_rows:,} of {rows.n_rows:,} rows")
@@ -150,10 +164,14 @@ def warnings_printed() -> Iterator[None]:
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
-def _print_what_was_read(log: "AnyLog") -> None:
-    """Print what the columns became, and actions whose labels differ only in case or spaces."""
+def _print_what_was_read(log: "AnyLog", notes: Sequence[str]) -> None:
+    """Print what was assumed to read the table, what its columns became, and actions that differ only in case or spaces."""
     from sparing.log.labels import near_duplicates, shorten
 
+    for note in notes:
+        if note.startswith(ASSUMED):
+            said = terminal.as_cli_options(note, sys.argv[1:])
+            terminal.print_status(f"sparing: {said[0].lower()}{said[1:]}")
     if not log.encoder.is_raw:
         terminal.print_status(f"sparing: features: {log.encoder.described()}")
     if similar := near_duplicates(log.action_names):
@@ -193,8 +211,7 @@ LOG_OPTIONS: dict[str, Setting] = {
     ),
     "items": ("", "A table of action features, with one row per action."),
     "item_features": ("", "As --features, for the table of --items."),
-    "delimiter": ("", "Separator of a text file's cells; default: detected from its first line."),
-    "decimal": ("", "Decimal mark of a text file's numbers: . or ,"),
+    **DIALECT,
 }
 ESTIMATED: Setting = (False, "Estimate propensities and support that were not logged.")
 ESTIMATED_BY_DEFAULT: Setting = (
@@ -317,7 +334,8 @@ def labels(path: str, given: dict[str, Any], texts: list[str]) -> list[Hashable]
     if not texts:
         return []
     try:
-        source = open_table(path, Dialect(given["delimiter"] or None))
+        own = {name: given[name] or None for name in DIALECT}
+        source = open_table(path, Dialect(**own))
     except LogError:  # not a table: reading the log raises the error, or reads another format
         return list(texts)
     column = given["action"]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import pyarrow.compute as pc
 from sparing.errors import LogError
 from sparing.log import labels
 from sparing.log.columns import ColumnRoles
-from sparing.log.features.cells import one_by_one
+from sparing.log.features.cells import Notation, one_by_one
 from sparing.log.labels import DIGITS, first_repeated, load_json, shorten, truncate
 from sparing.log.support import EligibleSets
 from sparing.log.tables import TableSource
@@ -24,6 +25,8 @@ SMALL_INTEGER_RANGE = 2**20
 
 # Numbers that are transposed from columns to rows at a time, few enough for the processor's cache.
 CELLS_PER_TILE = 2**16
+
+EMPTY: Mapping[str, Notation] = MappingProxyType({})
 
 LIST_TYPES = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
@@ -261,28 +264,68 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def numbers(
-    column: pa.Array, name: str, *, first_row: int, width: int = 1, feature: bool = True
+    column: pa.Array,
+    name: str,
+    *,
+    first_row: int,
+    width: int = 1,
+    feature: bool = True,
+    notation: Notation | None = None,
 ) -> np.ndarray:
     """Convert a column to floats, (n,); missing cells become NaN, which the log rejects with the row.
 
-    The column has `width` values per row of the table. `feature`: errors may suggest to encode the column.
+    The column has `width` values per row of the table. `feature`: errors may suggest to encode the column. Texts are read in the
+    notation, or as computers write numbers.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if is_text(column.type):
-        column = pc.utf8_trim_whitespace(column.cast(pa.string()))
-        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    column = trimmed(column)
     try:
         if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
             raise pa.ArrowNotImplementedError("bytes")
+        if notation is not None and is_text(column.type):
+            raise pa.ArrowNotImplementedError("notation")
         values = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     except pa.ArrowException:  # cell by cell: that also parses "+1", and finds the row of an error
-        values = one_by_one(column.to_pylist(), name, first_row, width, feature=feature)
+        values = one_by_one(column.to_pylist(), name, first_row, width, feature=feature, notation=notation)
     return np.asarray(values, dtype=np.float64)
 
 
+def trimmed(column: pa.Array) -> pa.Array:
+    """A column of text without spaces around its cells, missing where nothing is left; other columns unchanged."""
+    if not is_text(column.type):
+        return column
+    column = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    return pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+
+
+GROUPED = r"^[-+]?([1-9][0-9]{0,2}(\.[0-9]{3})*|[0-9]+)$"
+"""Numbers as computers write them that can also be read with a decimal comma."""
+
+
+def plain_numbers(column: pa.Array) -> tuple[str | None, bool] | None:
+    """Whether a column of trimmed text has numbers as computers write them, else None.
+
+    Returned are a number that is another one with a decimal comma, if there is one, and whether all are numbers with a comma too.
+    """
+    try:
+        column.cast(pa.float64())
+    except pa.ArrowException:
+        return None
+    either = pc.match_substring_regex(column, GROUPED)
+    if not pc.all(either, min_count=0).as_py():
+        return None, False
+    differ = column.filter(pc.match_substring(column, "."))
+    return differ[0].as_py() if len(differ) else None, True
+
+
 def features(
-    batch: pa.RecordBatch, names: Sequence[str], *, first_row: int, width: int | None = None
+    batch: pa.RecordBatch,
+    names: Sequence[str],
+    *,
+    first_row: int,
+    width: int | None = None,
+    notations: Mapping[str, Notation] = EMPTY,
 ) -> np.ndarray:
     """Contexts (n, d) from d columns of numbers, or from one column of lists, which have length `width` if given."""
     if len(names) == 1 and is_list(batch.schema.field(names[0]).type):
@@ -297,7 +340,9 @@ def features(
             )
         flat = numbers(column.flatten(), names[0], first_row=first_row, width=max(1, width))
         return flat.reshape(batch.num_rows, width)
-    columns = [numbers(batch.column(name), name, first_row=first_row) for name in names]
+    columns = [
+        numbers(batch.column(name), name, first_row=first_row, notation=notations.get(name)) for name in names
+    ]
     table = np.empty((batch.num_rows, len(names)))
     step = max(1, CELLS_PER_TILE // max(1, len(names)))
     for start in range(0, len(table), step):

@@ -35,10 +35,19 @@ class Items:
 class ItemTable:
     """A table of items; `column` holds their labels."""
 
-    def __init__(self, source: Any, column: str, wanted: Features | Encoder | str | None) -> None:
+    def __init__(
+        self,
+        source: Any,
+        column: str,
+        wanted: Features | Encoder | str | None,
+        *,
+        decimal: str | None = None,
+        dates: str | None = None,
+    ) -> None:
         from sparing.log.tables import open_table
+        from sparing.log.text_files import Dialect
 
-        self.source, self.column = open_table(source), column
+        self.source, self.column = open_table(source, Dialect(decimal=decimal, dates=dates)), column
         names = self.source.schema.names
         if column not in names:
             near = labels.suggest(column, names)

@@ -33,31 +33,11 @@ class RepeatedKeyError(ValueError):
         self.key = key
 
 
-# A number with a decimal comma; a pattern for Python and for Arrow.
-DECIMAL = r"^\s*([-+]?[0-9]*),([0-9]+(?:[eE][-+]?[0-9]+)?)\s*$"
-
-# A number with commas between its thousands; with one comma and no point it may be a decimal one.
-THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
-
-
 def number(text: str) -> float:
     """Parse a number in ASCII digits; a ValueError for Python's `1_0` and for digits of other scripts."""
     if "_" in text or not text.isascii():
         raise ValueError(text)
     return float(text)
-
-
-def has_comma(text: str) -> bool:
-    return re.match(DECIMAL, text) is not None
-
-
-def comma_hint(value: object) -> str:
-    """A hint for a value that is a number with decimal or thousands commas; empty for others."""
-    if not isinstance(value, str) or not (has_comma(value) or THOUSANDS.fullmatch(value)):
-        return ""
-    if THOUSANDS.fullmatch(value):
-        return " (a comma of thousands? Take it out. A decimal one? Read it with decimal=',')"
-    return " (a decimal comma: read it with decimal=',')"
 
 
 def whole_numbers(texts: Iterable[str]) -> list[Hashable]:

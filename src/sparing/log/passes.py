@@ -304,7 +304,7 @@ def _add(one: Any, other: Any) -> Any:
 
 @contextlib.contextmanager
 def line_numbers_in_errors(source: "TableSource") -> Iterator[None]:
-    """Add the line of a text file to errors about a row."""
+    """Add the line of a text file, or the row of a sheet, to errors about a row."""
     try:
         yield
     except LogError as error:
@@ -312,6 +312,8 @@ def line_numbers_in_errors(source: "TableSource") -> Iterator[None]:
         line = "" if found is None else next(itertools.islice(source.line_names(), int(found[1]), None), "")
         if found is None or not line:
             raise
+        if line.startswith("row "):  # a sheet numbers its rows, so that only its numbers are of use
+            raise type(error)(ROW.sub(lambda _: f"at {line}", str(error), count=1)) from None
         raise type(error)(f"{error}. Row {found[1]} is {line}") from None
 
 

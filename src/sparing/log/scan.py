@@ -1,7 +1,7 @@
 """Tables as logs: their layout, inferred in one pass, and `Scan`, a log whose rows are read when they are needed."""
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeVar, Unpack
 
 import numpy as np
@@ -13,7 +13,18 @@ from sparing.log import arrays, labels
 from sparing.log.arrays import TableColumns
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.features import Encoder, Features
-from sparing.log.features.fitting import ColumnProfiles, ColumnSpec, identity_batch
+from sparing.log.features.cells import COMMA, PERCENT, Notation
+from sparing.log.features.columns import NumberColumn
+from sparing.log.features.encoder import SHOWN
+from sparing.log.features.fitting import (
+    TIME_KINDS,
+    ColumnProfile,
+    ColumnProfiles,
+    NumberReadings,
+    identity_batch,
+    settle,
+)
+from sparing.log.features.specs import ColumnSpec
 from sparing.log.items import Items, ItemTable
 from sparing.log.labels import DIGITS, shorten, whole_numbers
 from sparing.log.log import Log, as_costs, check_features, check_numbers
@@ -56,6 +67,9 @@ class TableLayout:
     feature_subset: tuple[int, ...] | None = None  # indices of the features that are read; None: all
     cost_columns: tuple[str, ...] = ()  # in the order of the actions; empty if the table has none
     costs: np.ndarray | None = None  # of each action in every row
+    # of numbers as text, unless as computers write them
+    notations: Mapping[str, Notation] = field(default_factory=dict)
+    assumed: str = ""  # what was assumed to read the cells, in a sentence
 
     def select(
         self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
@@ -87,22 +101,26 @@ class TableLayout:
         columns, actions = self.columns, self.actions(batch, first_row)
         parts: dict[str, Any] = {
             "contexts": self.contexts(batch, first_row),
-            "rewards": _numbers(batch, columns.reward, first_row),
+            "rewards": self._numbers(batch, columns.reward, first_row),
         }
         kind: Any = "estimated" if columns.estimated else "exact"
         support = SupportBuilder(len(self.names), kind=kind, first_row=first_row)
         if columns.propensity:
-            parts["propensities"] = _numbers(batch, columns.propensity, first_row)
+            parts["propensities"] = self._numbers(batch, columns.propensity, first_row)
         if columns.context_id:
             ids = batch.column(columns.context_id)
             parts["context_ids"] = arrays.context_ids(ids, columns.context_id, first_row=first_row)
         if self.probability_columns:
-            table = np.column_stack([_numbers(batch, name, first_row) for name in self.probability_columns])
+            table = np.column_stack(
+                [self._numbers(batch, name, first_row) for name in self.probability_columns]
+            )
             support.add_distribution(table)
             if not columns.estimated:
                 parts["logged_probabilities"] = table[np.arange(len(table)), actions]
         if self.cost_columns:
-            parts["costs"] = np.column_stack([_numbers(batch, name, first_row) for name in self.cost_columns])
+            parts["costs"] = np.column_stack(
+                [self._numbers(batch, name, first_row) for name in self.cost_columns]
+            )
         elif self.costs is not None:
             parts["costs"] = self.costs
         if not self.probability_columns and columns.eligible:
@@ -130,10 +148,8 @@ class TableLayout:
     def columnar(self, batch: pa.RecordBatch, first_row: int = 0) -> ColumnarBlock:
         """The rows of a batch as columns, if the layout is plain; checked as `log` does."""
         actions = self.actions(batch, first_row)
-        contexts = [
-            arrays.numbers(batch.column(name), name, first_row=first_row) for name in self.columns.contexts
-        ]
-        rewards = _numbers(batch, self.columns.reward, first_row)
+        contexts = [self._numbers(batch, name, first_row, feature=True) for name in self.columns.contexts]
+        rewards = self._numbers(batch, self.columns.reward, first_row)
         names = self.stored_encoder.names if self.stored_encoder else self.feature_names
         check_features(contexts, names, first_row=first_row)
         check_numbers(rewards, "reward", first_row=first_row)
@@ -152,13 +168,19 @@ class TableLayout:
         if self.feature_subset is not None:
             table = np.zeros((batch.num_rows, self.n_features))
             for place, name in zip(self.feature_subset, self.columns.contexts, strict=True):
-                table[:, place] = arrays.numbers(batch.column(name), name, first_row=first_row)
+                table[:, place] = self._numbers(batch, name, first_row, feature=True)
             return table
-        return arrays.features(batch, self.columns.contexts, first_row=first_row, width=self.n_features)
+        return arrays.features(
+            batch, self.columns.contexts, first_row=first_row, width=self.n_features, notations=self.notations
+        )
 
-
-def _numbers(batch: pa.RecordBatch, name: str, first_row: int) -> np.ndarray:
-    return arrays.numbers(batch.column(name), name, first_row=first_row, feature=False)
+    def _numbers(
+        self, batch: pa.RecordBatch, name: str, first_row: int, *, feature: bool = False
+    ) -> np.ndarray:
+        notation = self.notations.get(name)
+        return arrays.numbers(
+            batch.column(name), name, first_row=first_row, feature=feature, notation=notation
+        )
 
 
 def infer_layout(
@@ -174,18 +196,28 @@ def infer_layout(
     engine = engine or local(1)
     found, plan, fixed = _resolve_columns(source, roles, features)
     names = _known_names(source, found, actions)
-    profiles = ColumnProfiles(plan or Features(), found.contexts if plan else ())
+    profiles = ColumnProfiles(plan or Features(), found.contexts if plan else (), source.dialect.dates)
+    readings = NumberReadings(_numeric_texts(source, found, plan, fixed))
     labelled = _ActionLabels(
         found.action if names is None else "", found.eligible or "" if names is None else ""
     )
     rows = source.rows
-    if plan is not None or names is None or rows is None:
-        used = arrays.distinct(*profiles.columns, labelled.action or found.action, labelled.eligible or None)
+    notations: dict[str, Notation] = {}
+    assumed = ""
+    if plan is not None or names is None or rows is None or readings.columns:
+        used = arrays.distinct(
+            *profiles.columns, labelled.action or found.action, labelled.eligible or None, *readings.columns
+        )
         partition = None if rows is None else Partition.of_table(rows, len(used))
-        statistic = Combined(profiles, labelled, SumOf(_count))
-        columns, seen, rows = scan_rows(
+        statistic = Combined(profiles, labelled, readings, SumOf(_count))
+        columns, seen, numbers, rows = scan_rows(
             source, used, statistic, identity_batch, partition=partition, engine=engine, progress=progress
         )
+        marks = () if fixed is None else fixed.decimal_marks
+        notations = settle(source, columns, dict(zip(readings.columns, numbers, strict=True)), marks)
+        assumed = _assumptions(source, columns, notations)
+        if fixed is not None:
+            fixed = fixed.with_notations({name: notations.get(name) for name in readings.columns})
         if plan is not None and rows:
             dropped = [(name, "left out, dropped") for name in arrays.dropped_columns(source, roles)]
             fixed = plan.fitted(source, columns, engine)
@@ -212,6 +244,51 @@ def infer_layout(
         items=_stored_items(source, names),
         n_features=_list_length(source, found) if named is None else len(named),
         n_rows=rows,
+        notations=notations,
+        assumed=assumed,
+    )
+
+
+def _numeric_texts(
+    source: TableSource, columns: TableColumns, plan: Features | None, encoder: Encoder | None
+) -> tuple[str, ...]:
+    """Columns of text that are read as numbers without a profile: rewards, probabilities, raw contexts, an encoder's numbers."""
+    names = [columns.reward, columns.propensity, *columns.distribution, *columns.costs]
+    if encoder is not None:
+        names += [column.column for column in encoder.columns if isinstance(column, NumberColumn)]
+    elif plan is None:
+        names += columns.contexts
+    return tuple(name for name in arrays.distinct(*names) if arrays.is_text(source.schema.field(name).type))
+
+
+def _assumptions(
+    source: TableSource, profiles: Sequence[ColumnProfile], notations: Mapping[str, Notation]
+) -> str:
+    """What was assumed to read the table's cells, in one sentence; empty if nothing was."""
+    units = sorted({each.unit for each in notations.values()} - {"", PERCENT})
+    columns = {
+        "a decimal comma": [name for name, each in notations.items() if each.decimal == COMMA],
+        "a decimal point": [name for name, each in notations.items() if each.decimal != COMMA],
+        "percent (12 % is 0.12)": [name for name, each in notations.items() if each.unit == PERCENT],
+        **{unit: [name for name, each in notations.items() if each.unit == unit] for unit in units},
+    }
+    for profile in profiles:
+        kind = profile.kind
+        if profile.spec.kind == "auto" and kind == "bool" and len(profile.counts) == 2:
+            columns.setdefault(f"{'/'.join(sorted(profile.counts))} as truth values", []).append(
+                profile.column
+            )
+        if profile.spec.kind == "auto" and kind in TIME_KINDS.values():
+            columns.setdefault(f"the {kind.removeprefix('time-').replace('-', ' ')}", []).append(
+                profile.column
+            )
+    said = [*source.assumed, *(f"{what} in {_listed(names)}" for what, names in columns.items() if names)]
+    return f"Assumed: {'; '.join(said)}." if said else ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(shorten, names[:SHOWN])) + (
+        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     )
 
 
@@ -511,6 +588,9 @@ def scan_table(
     item_features: FeatureSpec = None,
     delimiter: str | None = None,
     decimal: str | None = None,
+    dates: str | None = None,
+    encoding: str | None = None,
+    sheet: str | int | None = None,
     engine: Any = "local",
     workers: int | None = None,
     progress: Progress | None = None,
@@ -518,14 +598,17 @@ def scan_table(
 ) -> Scan:
     """Open a table as a scan: one pass for its labels and to fit `features`. The keywords are those of `sparing.scan`."""
     roles, chosen = roles_of(columns), engine_of(engine, workers)
-    table = open_table(source, Dialect(delimiter, decimal))
+    table = open_table(source, Dialect(delimiter, decimal, dates, encoding, sheet))
     layout = infer_layout(table, roles, actions=actions, features=features, engine=chosen, progress=progress)
     if items is not None:
-        about = ItemTable(items, columns.get("action", "action"), item_features)
+        label = columns.get("action", "action")
+        about = ItemTable(items, label, item_features, decimal=decimal, dates=dates)
         new = [label for label in about.labels(layout.names) if label not in set(layout.names)]
         if new and actions is None:
             every = [*layout.names, *labels.in_order(new)]
             encoder = layout.encoder or features
+            assumed = layout.assumed
             layout = infer_layout(table, roles, actions=every, features=encoder, engine=chosen)
+            layout = replace(layout, assumed=assumed)
         layout = replace(layout, items=about.items(layout.names))
     return Scan(table, layout, chosen, progress)

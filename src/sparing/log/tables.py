@@ -41,12 +41,39 @@ CSV_BLOCK = 2**24
 PARQUET: dict[str, Any] = {"page_checksum_verification": True, "pre_buffer": False, "buffer_size": 2**20}
 
 METADATA = b"sparing"
+PLAIN = Dialect()
 
 URI = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 WILDCARD = re.compile(r"[*?\[]")
 
 # Files that are opened at a time.
 MAX_OPENING = 16
+
+UNNAMED = re.compile(r"__index_level_\d+__")  # pandas' name of an index without a name
+NAMELESS = re.compile(r"(Unnamed: \d+)?")  # header of a column of row numbers in text files
+
+
+def indexes(schema: "pa.Schema", columns: Sequence[str]) -> dict[str, str]:
+    """Return the columns that are an index, each with the reason for which it is left out."""
+    index = _pandas_index(schema)
+    found = {}
+    for name in columns:
+        if UNNAMED.fullmatch(name):
+            found[name] = "left out, the row numbers that pandas wrote"
+        elif name in index:
+            found[name] = "left out, the index of a frame (name it in contexts to take it)"
+        elif NAMELESS.fullmatch(name):
+            found[name] = "left out, a column without a name"
+    return found
+
+
+def _pandas_index(schema: "pa.Schema") -> set[str]:
+    """Return the columns that the pandas metadata of a table list as its index."""
+    try:
+        notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+        return {name for name in notes["index_columns"] if isinstance(name, str)}
+    except (KeyError, TypeError, ValueError):
+        return set()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +82,8 @@ class TableSource(ABC):
 
     `text`: every cell is text, and its role decides what it must parse to. `sizes` are the rows of each part that can be
     read on its own; empty if rows can only be read from the first on. `dictionary_columns` of text are read as dictionary
-    and codes, which is faster, if the file stores them so.
+    and codes, which is faster, if the file stores them so. `assumed` is what was assumed to read it, in words. `plain_numbers`:
+    texts that computers write as numbers are those, so that 1.234 is no 1234.
     """
 
     name: str
@@ -63,6 +91,9 @@ class TableSource(ABC):
     text: bool = False
     sizes: tuple[int, ...] = ()
     dictionary_columns: tuple[str, ...] = ()
+    dialect: Dialect = PLAIN
+    assumed: tuple[str, ...] = ()
+    plain_numbers: bool = True
 
     @abstractmethod
     def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
@@ -153,14 +184,16 @@ def is_file(source: str) -> bool:
     return path.is_file() or not (URI.match(source) or WILDCARD.search(source) or path.is_dir())
 
 
-def open_table(source: Any, dialect: Dialect = Dialect()) -> TableSource:  # noqa: B008
+def open_table(source: Any, dialect: Dialect = PLAIN) -> TableSource:
     """Open a file; all files of a folder, a pattern or a URI, in the order of their names; or a table in memory.
 
     Folders named `day=2026-01-31` add a column `day`.
     """
     if not is_path(source):
         table = _arrow_table(source)
-        return _InMemoryTable(name="the table", schema=table.schema, table=table, sizes=(table.num_rows,))
+        return _InMemoryTable(
+            name="the table", schema=table.schema, table=table, sizes=(table.num_rows,), dialect=dialect
+        )
     import pyarrow.fs as fs
 
     text = os.fspath(source)
@@ -202,6 +235,21 @@ class _JsonLines(_InMemoryTable):
 
     def line_names(self) -> Iterator[str]:
         return text_files.json_line_names(Path(self.name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sheet(_InMemoryTable):
+    # The rows of the sheet, from 1 on, of each row of the table.
+    row_numbers: np.ndarray
+
+    def line_names(self) -> Iterator[str]:
+        path, _, sheet = self.name.rpartition(", sheet ")
+        return (f"row {row} of the sheet {sheet} of {Path(path).name}" for row in self.row_numbers.tolist())
+
+    def part(self, start: int, stop: int) -> tuple[TableSource, int]:
+        table = self.table.slice(start, stop - start)
+        rows = self.row_numbers[start:stop]
+        return replace(self, table=table, sizes=(table.num_rows,), row_numbers=rows), start
 
 
 def _arrow_table(source: Any) -> "pa.Table":
@@ -253,7 +301,7 @@ def _open_file(name: str, filesystem: Any, dialect: Dialect) -> TableSource:
                 raise LogError(
                     f"{path} is compressed by gzip; a {kind} file must not be. Decompress it first"
                 )
-        source = OPENERS[kind](name, filesystem, dialect)
+        source = replace(OPENERS[kind](name, filesystem, dialect), dialect=dialect)
         _ = source.schema.names  # decodes them, which fails if they are not text
     return source
 
@@ -263,6 +311,22 @@ def _open_json_lines(path: str, filesystem: Any, dialect: Dialect) -> TableSourc
         raise LogError(f"{path}: JSON lines are read from local files only. Convert them to Parquet first")
     table, errors = text_files.read_json_lines(Path(path))
     return _JsonLines(name=path, schema=table.schema, table=table, sizes=(table.num_rows,), errors=errors)
+
+
+def _open_spreadsheet(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
+    from sparing.log.spreadsheets import read_sheet
+
+    with filesystem.open_input_file(path) as file:
+        sheet = read_sheet(file.read(), path, dialect.sheet)
+    return _Sheet(
+        name=f"{path}, sheet {shorten(sheet.name)}",
+        schema=sheet.table.schema,
+        table=sheet.table,
+        sizes=(sheet.table.num_rows,),
+        row_numbers=sheet.row_numbers,
+        assumed=sheet.assumed,
+        plain_numbers=False,
+    )
 
 
 def _open_parquet(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
@@ -329,7 +393,7 @@ class _Arrow(TableSource):
                     yield batch.slice(rows.start, rows.stop - rows.start)
 
 
-def open_csv(path: Path | str, *, gaps: bool = True, dialect: Dialect = Dialect()) -> TableSource:  # noqa: B008
+def open_csv(path: Path | str, *, gaps: bool = True, dialect: Dialect = PLAIN) -> TableSource:
     """Open a local text file; `gaps`: whether an empty cell is missing, or an empty text."""
     import pyarrow.fs as fs
 
@@ -340,8 +404,10 @@ def _open_csv(path: str, filesystem: Any, dialect: Dialect, *, gaps: bool = True
     import pyarrow as pa
 
     with _open_text(path, filesystem) as file:
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(file.read(CSV_BLOCK))
-    delimiter, header = dialect.header(text)
+        head = file.read(CSV_BLOCK)
+    encoding, assumed = (dialect.encoding, "") if dialect.encoding else text_files.encoding_of(head, path)
+    encoding = text_files.UTF8 if codecs.lookup(encoding).name == "utf-8" else encoding
+    delimiter, header = dialect.header(codecs.getincrementaldecoder(encoding)().decode(head))
     return _Csv(
         name=path,
         schema=pa.schema([(name, pa.string()) for name in header]),
@@ -349,7 +415,9 @@ def _open_csv(path: str, filesystem: Any, dialect: Dialect, *, gaps: bool = True
         filesystem=filesystem,
         empty_is_null=gaps,
         delimiter=delimiter,
-        decimal_comma=dialect.decimal == ",",
+        encoding=encoding,
+        assumed=tuple(filter(None, [assumed])),
+        plain_numbers=delimiter == ",",
     )
 
 
@@ -358,6 +426,7 @@ OPENERS = {
     "arrow": _open_arrow,
     "csv": _open_csv,
     "json": _open_json_lines,
+    "spreadsheet": _open_spreadsheet,
 }
 
 
@@ -373,7 +442,7 @@ class _Csv(TableSource):
     filesystem: Any
     empty_is_null: bool
     delimiter: str
-    decimal_comma: bool
+    encoding: str
 
     def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
         import pyarrow as pa
@@ -392,28 +461,24 @@ class _Csv(TableSource):
                     _open_text(self.name, self.filesystem) as stream,
                     pc.open_csv(
                         stream,
-                        read_options=pc.ReadOptions(block_size=CSV_BLOCK),
+                        read_options=pc.ReadOptions(block_size=CSV_BLOCK, encoding=self._arrow_encoding),
                         parse_options=pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                         convert_options=options,
                     ) as reader,
                 ):
-                    yield from map(_with_decimal_points, reader) if self.decimal_comma else reader
+                    yield from reader
             except pa.ArrowInvalid:
                 with _open_text(self.name, self.filesystem) as stream:
-                    text_files.check_csv_cells(stream, self.name, self.delimiter)
+                    text_files.check_csv_cells(stream, self.name, self.delimiter, self.encoding)
                 raise
+
+    @property
+    def _arrow_encoding(self) -> str:
+        return "utf8" if self.encoding == text_files.UTF8 else self.encoding  # Arrow skips its mark by itself
 
     def line_names(self) -> Iterator[str]:
         with _open_text(self.name, self.filesystem) as stream:
-            yield from text_files.csv_line_names(stream, Path(self.name).name, self.delimiter)
-
-
-def _with_decimal_points(batch: "pa.RecordBatch") -> "pa.RecordBatch":
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    columns = [pc.replace_substring_regex(column, labels.DECIMAL, r"\1.\2") for column in batch.columns]
-    return pa.record_batch(columns, schema=batch.schema)
+            yield from text_files.csv_line_names(stream, Path(self.name).name, self.delimiter, self.encoding)
 
 
 def _find_files(source: str) -> tuple[Any, list[str], str]:
@@ -514,6 +579,9 @@ def _join(name: str, files: list[TableSource], partitions: list[dict[str, str]])
         schema=pa.schema([*first.schema, *added], first.schema.metadata),
         text=first.text,
         sizes=_sizes(files),
+        dialect=first.dialect,
+        assumed=tuple(dict.fromkeys(each for file in files for each in file.assumed)),
+        plain_numbers=all(file.plain_numbers for file in files),
         files=tuple(files),
         partitions=tuple(partitions),
     )

@@ -5,9 +5,11 @@ import contextlib
 import csv
 import gzip
 import io
+import itertools
 import os
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,16 +31,11 @@ KINDS = {
     ".ipc": "arrow",
     ".jsonl": "json",
     ".ndjson": "json",
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"), "spreadsheet"),
 }
-WRITTEN = tuple(ending for ending, kind in KINDS.items() if kind != "json")
+WRITTEN = tuple(ending for ending, kind in KINDS.items() if kind not in ("json", "spreadsheet"))
 
-SHEET = ". Save the sheet as CSV (UTF-8)"
-UNSUPPORTED_ENDINGS = {
-    ".xlsx": SHEET,
-    ".xls": SHEET,
-    ".ods": SHEET,
-    ".json": ". If it has one object per line, rename it to .jsonl",
-}
+UNSUPPORTED_ENDINGS = {".json": ". If it has one object per line, rename it to .jsonl"}
 
 GZIP = b"\x1f\x8b"
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
@@ -116,13 +113,104 @@ def readable_errors(path: Path | str, trouble: str = "is truncated or damaged") 
 
 def _not_utf8(begin: bytes) -> str:
     if begin.startswith(b"PK"):
-        return "a zip file, such as an Excel workbook, not text. Save the sheet as CSV (UTF-8)"
-    if begin.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "text in UTF-16; expected UTF-8. Save it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW"
+        return "a zip file, such as an Excel workbook, not text. If it is a workbook, rename it to .xlsx"
     return (
-        "not text in UTF-8; it may be in Windows' or another old encoding. Save it as UTF-8 (in Excel: CSV UTF-8), or convert it: "
-        "iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
+        "not text in UTF-8; it may be in Windows' or another old encoding. Pass the encoding of a CSV file, such as "
+        "encoding='cp1252', or save it as UTF-8 (in Excel: CSV UTF-8)"
     )
+
+
+UTF8 = "utf-8-sig"
+BOMS = {
+    codecs.BOM_UTF8: UTF8,
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""What files of each encoding begin with; that of UTF-32 begins like that of UTF-16."""
+
+WESTERN = ("äöüß", "àâçéèêëîïôûùüœæ", "áéíñóúü", "ãáâàçéêíóôú", "àèéìòù", "åäöæøé")
+CENTRAL = ("ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîşţ", "čćđšž")
+CODE_PAGES = {
+    "cp1252": WESTERN,
+    "cp1250": CENTRAL,
+    "iso8859_15": WESTERN,
+    "iso8859_2": CENTRAL,
+    "cp1251": ("абвгдежзийклмнопрстуфхцчшщъыьэюяёіїєґ",),
+    "cp1253": ("αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋ",),
+    "cp1254": ("çğıöşü",),
+    "cp1257": ("āčēģīķļņšūž", "ąčęėįšųūž", "äõöüšž"),
+}
+"""Old encodings, the likelier first, with letters beyond ASCII of languages that are written in them; cp1252 has Latin-1 in it."""
+
+OF_ALL = frozenset("€£§°«»–—‘’“”„…\u00a0")
+"""Signs that texts of any language have."""
+
+LESS_LIKELY = 0.9
+"""Factor of the score of every encoding but the first, so that few letters, or those of several languages, do not decide."""
+
+GUESSED_BYTES = 2**16
+"""Bytes of lines with other letters than ASCII from which an encoding is guessed."""
+
+
+WORD = re.compile(r"[^\W\d_]+")
+
+
+def _guess_encoding(content: bytes) -> str:
+    """The encoding in which most letters beyond ASCII are those of one language, and of two.
+
+    In Latin scripts they stand among ASCII letters, in others they do not; capitals do not follow small letters.
+    """
+    scores = {}
+    for encoding, languages in CODE_PAGES.items():
+        text = content.decode(encoding, errors="replace")
+        total = sum(not letter.isascii() for letter in text)
+        latin = encoding not in ("cp1251", "cp1253")
+        words = [
+            word.lower()
+            for word in WORD.findall(text)
+            if (word.islower() or word.isupper() or word.istitle())
+            and (len(word) == 1 or latin == any(map(str.isascii, word)))
+        ]
+        counts = Counter(letter for word in words for letter in word if not letter.isascii())
+        counts.update(letter for letter in text if letter in OF_ALL)
+        covered = [{*language} | OF_ALL for language in languages]
+        shares = [
+            max(sum(counts[letter] for letter in one | two if letter in counts) for one, two in pairs)
+            for pairs in (zip(covered, covered, strict=True), itertools.product(covered, covered))
+        ]
+        likely = 1.0 if encoding == "cp1252" else LESS_LIKELY
+        scores[encoding] = likely * sum(shares) / max(1, total)
+    return max(scores, key=scores.__getitem__)
+
+
+def encoding_of(head: bytes, name: str) -> tuple[str, str]:
+    """Return the encoding of a text file that begins with these bytes, and what was assumed; empty for UTF-8."""
+    for bom, encoding in BOMS.items():
+        if head.startswith(bom):
+            return (
+                encoding,
+                "" if encoding == UTF8 else f"the encoding {encoding.upper()}, by its first bytes",
+            )
+    try:
+        codecs.getincrementaldecoder(UTF8)().decode(head)
+    except UnicodeDecodeError:
+        pass
+    else:
+        if b"\0" not in head[:GUESSED_BYTES]:
+            return UTF8, ""
+    if head.startswith(b"PK\3\4"):
+        raise LogError(f"{name} is {_not_utf8(head)}")
+    zeros = [head[start:GUESSED_BYTES:2].count(0) for start in (0, 1)]
+    if max(zeros) > 0.4 * len(head[:GUESSED_BYTES:2]) and min(zeros) == 0:
+        encoding = "utf-16-be" if zeros[0] else "utf-16-le"
+        return encoding, f"the encoding {encoding.upper()}"
+    if any(zeros):
+        raise LogError(f"{name} has bytes 0, which no text has; expected a text file")
+    lines = b"\n".join(line for line in head.splitlines() if not line.isascii())[:GUESSED_BYTES]
+    encoding = _guess_encoding(lines)
+    return encoding, f"the encoding {encoding}, by its letters (encoding=NAME sets another)"
 
 
 def first_line(error: BaseException) -> str:
@@ -132,13 +220,17 @@ def first_line(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """The delimiter and the decimal mark of text files.
+    """How files of people write tables: delimiter and encoding of a text file, decimal mark, order of dates, sheet.
 
-    Without a delimiter, it is the one of comma, semicolon and tab that splits the header into most names.
+    Without a delimiter, it is the one of comma, semicolon and tab that splits the header into most names. Decimal mark and
+    order are those of columns that do not show them. A sheet has a name, or a number from 1 on.
     """
 
     delimiter: str | None = None
     decimal: str | None = None
+    dates: str | None = None
+    encoding: str | None = None
+    sheet: str | int | None = None
 
     def __post_init__(self) -> None:
         delimiter = TAB.get(self.delimiter or "", self.delimiter)
@@ -153,6 +245,14 @@ class Dialect:
             )
         if self.decimal not in (None, ".", ","):
             raise SettingError(f"decimal={self.decimal!r}; must be '.' or ','")
+        if self.dates not in (None, "day-first", "month-first"):
+            raise SettingError(f"dates={self.dates!r}; must be 'day-first' or 'month-first'")
+        if self.encoding is not None and not _is_encoding(self.encoding):
+            raise SettingError(
+                f"encoding={self.encoding!r}; must be that of a text, such as 'utf-8', 'utf-16', 'cp1252' or 'latin-1'"
+            )
+        if not isinstance(self.sheet, str | int | None) or isinstance(self.sheet, bool):
+            raise SettingError(f"sheet={self.sheet!r}; must be the name of a sheet, or its number from 1 on")
         object.__setattr__(self, "delimiter", delimiter)
 
     def header(self, text: str) -> tuple[str, list[str]]:
@@ -166,23 +266,30 @@ class Dialect:
         return mark, _header_names(text, mark)
 
 
+def _is_encoding(name: object) -> bool:
+    try:
+        return isinstance(name, str) and isinstance("".encode(name), bytes)
+    except (LookupError, ValueError):
+        return False
+
+
 def _header_names(text: str, delimiter: str) -> list[str]:
     lines = (found[0] for found in LINE.finditer(text))
     return next(filter(None, csv.reader(lines, delimiter=delimiter, strict=True)), [])
 
 
-def csv_line_names(stream: Any, name: str, delimiter: str) -> Iterator[str]:
+def csv_line_names(stream: Any, name: str, delimiter: str, encoding: str) -> Iterator[str]:
     """The first line of each row of a CSV file, as an editor counts; empty lines are not rows."""
-    rows = _csv_rows(stream, delimiter)
+    rows = _csv_rows(stream, delimiter, encoding)
     next(rows, None)
     for first, _, _ in rows:
         yield f"line {first} of {name}"
 
 
-def _csv_rows(stream: Any, delimiter: str) -> Iterator[tuple[int, int, list[str]]]:
+def _csv_rows(stream: Any, delimiter: str, encoding: str) -> Iterator[tuple[int, int, list[str]]]:
     # The header and each row with its first and last line, up to where the file is not CSV.
     with contextlib.suppress(csv.Error, OSError, UnicodeDecodeError):
-        rows = csv.reader(io.TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=delimiter)
+        rows = csv.reader(io.TextIOWrapper(stream, encoding, newline=""), delimiter=delimiter)
         end = 0
         for cells in rows:
             if cells:
@@ -190,9 +297,9 @@ def _csv_rows(stream: Any, delimiter: str) -> Iterator[tuple[int, int, list[str]
             end = rows.line_num
 
 
-def check_csv_cells(stream: Any, name: str, delimiter: str) -> None:
+def check_csv_cells(stream: Any, name: str, delimiter: str, encoding: str) -> None:
     """Raise for the first row of a CSV file that has another number of cells than the header."""
-    rows = _csv_rows(stream, delimiter)
+    rows = _csv_rows(stream, delimiter, encoding)
     _, _, header = next(rows, (0, 0, []))
     odd = next((row for row in rows if len(row[2]) != len(header)), None)
     if odd is None:

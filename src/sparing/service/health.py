@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from sparing.errors import SparingError
-from sparing.log.features.cells import as_number, is_missing
+from sparing.log.features.cells import is_missing
 from sparing.log.features.columns import CategoryColumn, NumberColumn, RawColumn
 from sparing.log.labels import label_text, truncate
 from sparing.report.text import counted
@@ -93,7 +93,7 @@ def _numbers(model: ExperimentState) -> list[tuple[NumberColumn, int]]:
 
 
 def _far(column: NumberColumn, values: Sequence[Any], last: str) -> Iterator[Look]:
-    numbers = np.array([column.mean if is_missing(value) else as_number(value) for value in values])
+    numbers = np.array([column.mean if is_missing(value) else column.number(value) for value in values])
     deviations = np.abs(numbers - column.mean) / column.scale
     far = int((deviations >= FAR).sum())
     if far:

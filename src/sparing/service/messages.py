@@ -158,7 +158,7 @@ OptionsPatch: Any = defstruct(
 class LogUpload(Struct, forbid_unknown_fields=True):
     """A log as a file, and how to read it, as `read_log` does."""
 
-    content: str  # the file in base64: Parquet, CSV, Arrow or another tool's format
+    content: str  # the file in base64: Parquet, CSV, Excel, Arrow or another tool's format
     # the ending selects the format
     filename: Annotated[str, Meta(min_length=1, max_length=128)] = "log.parquet"
     columns: dict[str, str | list[str]] = {}  # by role: action, reward, propensity, …
@@ -168,7 +168,10 @@ class LogUpload(Struct, forbid_unknown_fields=True):
     items: list[dict[str, Any]] | None = None
     # of a text file; by default inferred from the header (comma, semicolon or tab)
     delimiter: str | None = None
-    decimal: str | None = None  # "," for a decimal comma
+    decimal: str | None = None  # mark of numbers as text that do not show it: "." or ","
+    dates: str | None = None  # order of dates that do not show it: "day-first" or "month-first"
+    encoding: str | None = None  # of a text file; by default UTF-8, or guessed
+    sheet: str | int | None = None  # of a workbook, by name or number from 1
 
 
 class CreateRequest(Struct, forbid_unknown_fields=True):

@@ -163,7 +163,7 @@ def test_other_mistakes(file, tmp_path):
     with pytest.raises(LogError, match="does not exist"):
         FORMATS["open-bandit"].read(tmp_path / "none.csv")
     path.write_bytes(b"\xff\xfe\n")
-    with pytest.raises(LogError, match="is text in UTF-16; expected UTF-8"):
+    with pytest.raises(LogError, match="is not text in UTF-8"):
         FORMATS["open-bandit"].read(path)
     path.write_text("")
     with pytest.raises(LogError, match="no column 'item_id'"):

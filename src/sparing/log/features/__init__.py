@@ -6,12 +6,12 @@ from typing import Any
 from sparing.errors import SettingError
 from sparing.log.features.encoder import Encoder as Encoder
 from sparing.log.features.fitting import Features as Features
-from sparing.log.features.fitting import hashed as hashed
-from sparing.log.features.fitting import parse_spec
-from sparing.log.features.fitting import text as text
-from sparing.log.features.fitting import vector as vector
 from sparing.log.features.kernel import Nystroem
 from sparing.log.features.kernel import nystroem as nystroem
+from sparing.log.features.specs import hashed as hashed
+from sparing.log.features.specs import parse_spec
+from sparing.log.features.specs import text as text
+from sparing.log.features.specs import vector as vector
 
 
 class _Make:

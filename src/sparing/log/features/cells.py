@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from numbers import Real
 from typing import TYPE_CHECKING, Any
@@ -147,11 +148,136 @@ def _clock(*, hour: str | None, rest: str | None, half: str | None, **others: st
     return f"T{hour:0>2}{rest}"
 
 
+TRUTH_LANGUAGES = (
+    ("true yes t y 1", "false no f n 0"),
+    ("ja j wahr 1", "nein n falsch 0"),
+    ("oui vrai 1", "non faux 0"),
+    ("sí si verdadero 1", "no falso 0"),
+    ("sì si vero 1", "no falso 0"),
+    ("sim verdadeiro 1", "não nao falso 0"),
+    ("tak prawda 1", "nie fałsz 0"),
+    ("ja waar 1", "nee onwaar 0"),
+    ("ja sand sandt sant 1", "nej nei falsk falskt usant 0"),
+    ("kyllä tosi 1", "ei epätosi 0"),
+)
+"""Words for yes and for no, in small letters: English, German, French, Spanish, Italian, Portuguese, Polish, Dutch,
+Danish with Norwegian and Swedish, Finnish. None of them is yes in one language and no in another."""
+
 TRUTH_WORDS = {
-    **dict.fromkeys(("true", "yes", "t", "y"), True),
-    **dict.fromkeys(("false", "no", "f", "n"), False),
+    word: truth
+    for language in TRUTH_LANGUAGES
+    for words, truth in zip(language, (True, False), strict=True)
+    for word in words.split()
+    if not word.isdigit()
 }
 """Words for truth values, in small letters."""
+
+
+def are_truths(words: Iterable[str]) -> bool:
+    """Whether words, or 0 and 1, are all truth values of one language."""
+    folded = {word.strip().lower() for word in words}
+    return any(folded <= set(" ".join(language).split()) for language in TRUTH_LANGUAGES)
+
+
+POINT, COMMA = MARKS = (".", ",")
+"""The decimal marks."""
+
+SPACES = " \u00a0\u202f\u2009\u2007"
+PERCENT = "%"
+CURRENCIES = {
+    name: names.split()[0]
+    for names in (
+        "€ EUR",
+        "$ USD",
+        "£ GBP",
+        "¥ JPY",
+        "CHF Fr.",
+        "zł PLN",
+        "kr SEK NOK DKK",
+        "Kč CZK",
+        "Ft HUF",
+        "lei RON",
+    )
+    for name in names.split()
+}
+"""Signs and codes of currencies, each with the sign that stands for both."""
+
+UNITS = {PERCENT: PERCENT, **{name.lower(): sign for name, sign in CURRENCIES.items()}}
+
+
+def _numeral(mark: str) -> re.Pattern[str]:
+    """A number with this decimal mark, groups of thousands, and a unit before or after it."""
+    unit = "|".join(re.escape(name) for name in sorted(UNITS, key=len, reverse=True))
+    group = re.escape("".join({*MARKS} - {mark}) + "'’" + SPACES)
+    return re.compile(
+        rf"(?:(?P<first>{unit})[{SPACES}]?)?(?P<sign>[-+−]?)[{SPACES}]?(?:(?P<second>{unit})[{SPACES}]?)?"
+        rf"(?P<whole>[1-9][0-9]{{0,2}}(?P<group>[{group}])[0-9]{{3}}(?:(?P=group)[0-9]{{3}})*|[0-9]*)"
+        rf"(?:{re.escape(mark)}(?P<part>[0-9]+))?(?:e(?P<power>[-+]?[0-9]{{1,4}}))?(?:[{SPACES}]?(?P<third>{unit}))?",
+        re.IGNORECASE | re.ASCII,
+    )
+
+
+NUMERALS = {mark: _numeral(mark) for mark in MARKS}
+
+
+def read_number(text: str, mark: str) -> tuple[float, str]:
+    """A number as text with this decimal mark, and its unit, empty if it has none; a ValueError for other texts.
+
+    12 % is 0.12. Thousands may be grouped by the other mark, an apostrophe or a space.
+    """
+    text = text.strip()
+    if mark == POINT or POINT not in text:
+        try:
+            return _finite(labels.number(text)), ""
+        except ValueError:
+            pass
+    found = NUMERALS[mark].fullmatch(text)
+    if found is None or not (found["whole"] or found["part"]):
+        raise ValueError(text)
+    units = [unit for unit in found.group("first", "second", "third") if unit]
+    if len(units) > 1:
+        raise ValueError(text)
+    unit = UNITS[units[0].lower()] if units else ""
+    whole = found["whole"].replace(found["group"] or " ", "")
+    power = int(found["power"] or 0) - 2 * (unit == PERCENT)  # the nearest float, which division may miss
+    sign = "-" if found["sign"] in ("-", "−") else ""
+    return _finite(float(f"{sign}{whole or 0}.{found['part'] or 0}e{power}")), unit
+
+
+def _finite(number: float) -> float:
+    if not abs(number) <= LARGEST:
+        raise ValueError(number)
+    return number
+
+
+@dataclass(frozen=True)
+class Notation:
+    """How a column writes its numbers as text: the decimal mark, and the unit of some or all of them."""
+
+    decimal: str = POINT
+    unit: str = ""
+
+    def read(self, text: str) -> float:
+        """Return the number that a text stands for, or raise ValueError.
+
+        In a column of percent every number but 0 has the sign: without it, 12 may be 12 or 0.12.
+        """
+        found, unit = read_number(text, self.decimal)
+        if unit != self.unit and (unit or (self.unit == PERCENT and found)):
+            raise ValueError(text)
+        return found
+
+    @property
+    def example(self) -> str:
+        """A number in this notation."""
+        number = "12.5" if self.decimal == POINT else "12,5"
+        return f"{number} {self.unit}".strip()
+
+    def described(self) -> str:
+        parts = ["decimal comma"] if self.decimal == COMMA else []
+        parts += ["in percent" if self.unit == PERCENT else f"in {self.unit}"] if self.unit else []
+        return ", ".join(parts)
+
 
 MICROSECOND = 1e-6
 EPOCH = datetime(1970, 1, 1)
@@ -175,19 +301,15 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def as_number(value: Any) -> float:
-    """A finite number, or one written as text; a ValueError otherwise."""
+def as_number(value: Any, notation: Notation | None = None) -> float:
+    """A finite number, or one written as text, in a notation or as computers write it; a ValueError otherwise."""
     if isinstance(value, str):
-        found = labels.number(value.strip())
-    else:
-        found = float(value) if isinstance(value, Real | np.bool_) else math.nan
-    if not abs(found) <= LARGEST:
-        raise ValueError(value)
-    return found
+        return _finite(labels.number(value.strip())) if notation is None else notation.read(value)
+    return _finite(float(value) if isinstance(value, Real | np.bool_) else math.nan)
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number as `as_number` has them."""
+    """Whether a text is a number as computers write it."""
     try:
         as_number(text)
     except (ValueError, OverflowError):
@@ -195,33 +317,70 @@ def is_number(text: str) -> bool:
     return True
 
 
-def one_by_one(values: Sequence[Any], name: str, first_row: int, width: int, *, feature: bool) -> np.ndarray:
+def is_numeral(text: str) -> bool:
+    """Whether a text is a number with either decimal mark."""
+    return any(_reads(text, mark) for mark in MARKS)
+
+
+def _reads(text: str, mark: str) -> bool:
+    try:
+        read_number(text, mark)
+    except ValueError:
+        return False
+    return True
+
+
+def one_by_one(
+    values: Sequence[Any],
+    name: str,
+    first_row: int,
+    width: int,
+    *,
+    feature: bool,
+    notation: Notation | None = None,
+) -> np.ndarray:
     """The cells of a column of numbers as floats, (n,), NaN where one is missing; `width` of them stand in one row of the table.
 
     What is no `feature` may be a truth value, in words or not, as in tables that have types.
     """
     numbers = np.empty(len(values))
+    known: dict[str, float] = {}
     for position, value in enumerate(values):
         try:
-            numbers[position] = math.nan if value is None else _number(value, truths=not feature)
+            if not isinstance(value, str):
+                numbers[position] = math.nan if value is None else _number(value)
+                continue
+            if value not in known:
+                known[value] = _text_number(value, notation, truths=not feature)
+            numbers[position] = known[value]
         except (TypeError, ValueError, OverflowError):
-            mend = "Write a number without signs of thousands, percent or money, or drop the row"
+            mend = "Write a number such as 12.5, or drop the row"
             if feature:
                 mend = "If it is a feature, read the table with features='auto', or choose the columns with contexts=[...]"
-            row, hint = first_row + position // width, labels.comma_hint(value)
+            row = first_row + position // width
             raise LogError(
-                f"{labels.truncate(name)} at row {row} is {labels.shorten(value)}, not a number{hint}. {mend}"
+                f"{labels.truncate(name)} at row {row} is {labels.shorten(value)}, {_not_a_number(value, notation)}. {mend}"
             ) from None
     return numbers
 
 
-def _number(value: Any, *, truths: bool) -> float:
-    """A cell as a float; with `truths`, words for truth values are 1 and 0."""
+def _not_a_number(value: Any, notation: Notation | None) -> str:
+    if isinstance(value, str) and is_numeral(value):
+        return f"not a number as in the other rows, which are like {(notation or Notation()).example}"
+    return "not a number"
+
+
+def _number(value: Any) -> float:
     if isinstance(value, bytes):
         raise TypeError(value)
-    if truths and isinstance(value, str) and value.lower() in TRUTH_WORDS:
-        return float(TRUTH_WORDS[value.lower()])
-    return labels.number(value) if isinstance(value, str) else float(value)
+    return float(value)
+
+
+def _text_number(text: str, notation: Notation | None, *, truths: bool) -> float:
+    """A text as a float; with `truths`, words for truth values are 1 and 0."""
+    if truths and text.strip().lower() in TRUTH_WORDS:
+        return float(TRUTH_WORDS[text.strip().lower()])
+    return labels.number(text) if notation is None else notation.read(text)
 
 
 def as_word(value: Any) -> str:
@@ -303,3 +462,73 @@ def to_seconds(column: "pa.Array") -> np.ndarray | None:
     exact = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
     seconds = exact.cast(pa.int64()).cast(pa.float64(), safe=False)
     return np.asarray(pc.multiply(seconds, MICROSECOND).fill_null(math.nan).to_numpy(zero_copy_only=False))
+
+
+MISSING_WORDS = "na n/a nan null none inf +inf -inf infinity -infinity ? - ."
+NO_NUMBERS = frozenset(MISSING_WORDS.split())
+"""Lower-case words that mean a missing or infinite number."""
+
+CATEGORY = "declare the column a category (sparing.features, or a file of --features)"
+
+
+def text_problem(words: Sequence[str], kind: str, orders: Sequence[str]) -> str:
+    """Say why distinct words do not fit the column's `kind`; empty if they do. `orders` are the kinds of time that they could be."""
+    found = ""
+    if kind == "category" and not any(map(is_code, words)):
+        found = _missing_words(words, "numbers", is_numeral) or _contradiction(words)
+    if not found and kind not in ("bool", "number", "time") and len(orders) != 1:
+        found = _date_problem(words, orders)
+    return found
+
+
+def _missing_words(words: Sequence[str], what: str, is_one: Callable[[str], bool]) -> str:
+    """Say that some values are words for missing ones, or numbers that are too large."""
+    odd = [word for word in words if not is_one(word)]
+    if not 0 < len(odd) < len(words) or not all(map(_means_missing, odd)):
+        return ""
+    large = "" if what == "dates" else f", at most {LARGEST:g} in size"
+    return (
+        f"holds {labels.shorten(odd[0])} among {what}; expected {what}{large}, and an empty cell for a missing value. Empty such cells, "
+        f"or {CATEGORY}"
+    )
+
+
+def _means_missing(word: str) -> bool:
+    try:
+        return word.strip().lower() in NO_NUMBERS or not math.isnan(labels.number(word.strip()))
+    except ValueError:
+        return False
+
+
+def _contradiction(words: Sequence[str]) -> str:
+    """Say that words are numbers, but not all with the same decimal mark."""
+    if not words or not all(map(is_numeral, words)):
+        return ""
+    marks = {mark: [word for word in words if _has_mark(word, mark)] for mark in MARKS}
+    odd = " and ".join(labels.shorten(found[0]) for found in marks.values() if found)
+    return f"holds {odd}: numbers with a decimal point and with a comma. Write them alike; if they are words, {CATEGORY}"
+
+
+def _has_mark(word: str, mark: str) -> bool:
+    """Whether a word is a number with this decimal mark alone."""
+    return [each for each in MARKS if _reads(word, each)] == [mark]
+
+
+def _date_problem(words: Sequence[str], orders: Sequence[str]) -> str:
+    """Say that the order of day and month is ambiguous or contradictory."""
+    if all(map(SHORT_YEAR.fullmatch, words)):
+        return f"holds {labels.shorten(words[0])}: dates with two digits for the year? Write them as 2026-11-17 08:30; if they are words, {CATEGORY}"
+    if not all(looks_like_date(word) or word.strip().lower() in NO_NUMBERS for word in words):
+        return ""
+    missing = _missing_words(words, "dates", looks_like_date)
+    if missing or not looks_like_date(words[0]):
+        return missing
+    found = f"holds {labels.shorten(words[0])}, and no row shows whether the day or the month is first. Pass dates='day-first' or dates='month-first'"
+    if not orders:
+        unfit = [first_invalid_date(words, first) for first in (DAY, MONTH)]
+        both = " and ".join(map(labels.shorten, dict.fromkeys(unfit)))
+        found = f"holds {both}: the day is not first in all rows, nor is the month"
+    return (
+        f"{found}, write dates as 2026-11-17 08:30, or declare the column: time-day-first, time-month-first or category "
+        "(sparing.features, or a file of --features)"
+    )

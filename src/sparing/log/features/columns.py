@@ -4,7 +4,7 @@ import math
 import warnings
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -118,7 +118,7 @@ class Column(ABC):
             f"{truncate(self.column)} is {shorten(value)}; expected {self.expected}, or None (null in JSON) if it is missing"
         )
 
-    def _unfit_row(self, value: Any, row: int) -> LogError:
+    def unfit_row(self, value: Any, row: int) -> LogError:
         return LogError(f"{truncate(self.column)} at row {row} is {shorten(value)}; expected {self.expected}")
 
     def _mapped(
@@ -135,7 +135,7 @@ class Column(ABC):
             except (ValueError, OverflowError):
                 rows = np.flatnonzero(codes == code)
                 if len(rows):
-                    raise self._unfit_row(value, first_row + int(rows[0])) from None
+                    raise self.unfit_row(value, first_row + int(rows[0])) from None
         return table[codes]
 
     def _bounded(self, part: int, low: float, high: float, show: Callable[[float], str]) -> str:
@@ -157,7 +157,7 @@ MARGIN = 0.1
 class NumberColumn(Column):
     """(value − mean)/scale; 0 if it is missing. A number outside `low` to `high` counts as the nearer of them.
 
-    Encoders saved before 0.3 have no such limits.
+    Encoders saved before 0.3 have no such limits. `notation` is how the log wrote its numbers as text, unless as computers do.
     """
 
     kind = "number"
@@ -168,12 +168,42 @@ class NumberColumn(Column):
     scale: float = 1.0
     low: float | None = None
     high: float | None = None
+    notation: cells.Notation | None = None
+
+    def __post_init__(self) -> None:
+        given: Any = self.notation
+        if isinstance(given, Mapping):  # from JSON
+            object.__setattr__(self, "notation", cells.Notation(**given))
 
     @classmethod
-    def within(cls, column: str, gap: bool, *, mean: float, scale: float, low: float, high: float) -> Self:
+    def within(
+        cls,
+        column: str,
+        gap: bool,
+        *,
+        mean: float,
+        scale: float,
+        low: float,
+        high: float,
+        notation: cells.Notation | None = None,
+    ) -> Self:
         """The column of a log with numbers from `low` to `high`."""
         more = MARGIN * (high - low)
-        return cls(column, gap, mean, scale, max(-LARGEST, low - more), min(LARGEST, high + more))
+        return cls(column, gap, mean, scale, max(-LARGEST, low - more), min(LARGEST, high + more), notation)
+
+    @property
+    def expected(self) -> str:
+        return (
+            self.wants if self.notation is None else f"{self.wants}, or text such as {self.notation.example}"
+        )
+
+    @property
+    def summary(self) -> str:
+        return self.kind if self.notation is None else f"{self.kind}, {self.notation.described()}"
+
+    def number(self, value: Any) -> float:
+        """Return a value as a number, or raise ValueError."""
+        return cells.as_number(value, self.notation)
 
     def header(self) -> dict[str, Any]:
         return {name: value for name, value in super().header().items() if value is not None}
@@ -186,7 +216,7 @@ class NumberColumn(Column):
         from sparing.log import arrays
 
         if arrays.is_text(column.type):
-            values = self._mapped(column, cells.as_number, first_row=first_row)
+            values = self._mapped(column, self.number, first_row=first_row)
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
         valid = all_valid(values)
@@ -198,13 +228,13 @@ class NumberColumn(Column):
         there = ~np.isnan(values)
         odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
         if len(odd):
-            raise self._unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
+            raise self.unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
         np.multiply(self._clipped(values) - self.mean, 1 / self.scale, out=out[:, 0])
         out[~there, 0] = 0.0
         self._fill_gap(there, out)
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
-        number = cells.as_number(value)
+        number = self.number(value)
         number = self._low if number < self._low else min(number, self._high)
         out[place] = (number - self.mean) * (1 / self.scale)
 
@@ -226,7 +256,7 @@ class NumberColumn(Column):
         return math.inf if self.high is None else self.high
 
     def unseen(self, value: Any) -> bool:
-        return not self.is_missing(value) and not self._low <= cells.as_number(value) <= self._high
+        return not self.is_missing(value) and not self._low <= self.number(value) <= self._high
 
     @property
     def usual(self) -> tuple[float, float]:
@@ -237,7 +267,7 @@ class NumberColumn(Column):
     def check(self, value: Any) -> None:
         """Warn of a live value far from the log's."""
         if not self.is_missing(value):
-            self.look_at((cells.as_number(value) - self.mean) / self.scale)
+            self.look_at((self.number(value) - self.mean) / self.scale)
 
     def look_at(self, coordinate: float) -> None:
         """Warn of a live number far from the log's. The text is the same for all values, so that Python shows it once."""
@@ -267,7 +297,7 @@ class RawColumn(NumberColumn):
         from sparing.log import arrays
 
         # The log refuses what is not finite.
-        out[:, 0] = arrays.numbers(column, self.column, first_row=first_row)
+        out[:, 0] = arrays.numbers(column, self.column, first_row=first_row, notation=self.notation)
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
@@ -488,8 +518,8 @@ class TimeColumn(Column):
         within = self.first if moment < self.first else moment
         out[place + 4] = ((self.last if self.last < within else within) - self.mean) / self.scale
 
-    def _unfit_row(self, value: Any, row: int) -> LogError:
-        error = super()._unfit_row(value, row)
+    def unfit_row(self, value: Any, row: int) -> LogError:
+        error = super().unfit_row(value, row)
         if self.order is None and isinstance(value, str) and cells.is_ambiguous_date(value):
             return LogError(
                 f"{error}. The kinds {' and '.join(tuple(TIMES)[1:])} define the order of such dates"
@@ -595,7 +625,7 @@ class VectorColumn(Column):
             bad = ~(np.abs(rows) <= LARGEST).all(axis=1)
         if bad.any():
             row = int(bad.argmax())
-            raise self._unfit_row(column[row].as_py(), first_row + row)
+            raise self.unfit_row(column[row].as_py(), first_row + row)
         return rows
 
     @staticmethod

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sparing.errors import DecisionError, FileError, LogError
+from sparing.log.features.cells import MARKS, Notation
 from sparing.log.features.columns import (
     TIMES,
     BoolColumn,
@@ -51,6 +52,9 @@ KERNEL = "kernel"
 
 LIMITS = {"low", "high", "rare_values"}
 """Fields of columns that encoders saved before 0.3 do not have: what the log shows nothing beyond."""
+
+NOTATION = "notation"
+"""The field of columns for how the log writes numbers as text, which old encoders do not have either."""
 
 MOST_BLOCKS = 8
 """Blocks of coordinates that a prior scales separately; with more columns, those of one kind share a block."""
@@ -156,7 +160,8 @@ class Encoder:
     @cached_property
     def digest(self) -> str:
         """Sixteen hexadecimal digits that identify the encoder: equal ones give the log's own rows equal contexts."""
-        known = {name: part for name, part in self.without_limits().header().items() if name != "roles"}
+        plain = self.without_limits().with_notations(dict.fromkeys(self.by_column))
+        known = {name: part for name, part in plain.header().items() if name != "roles"}
         return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()[:16]
 
     def without_limits(self) -> "Encoder":
@@ -166,6 +171,28 @@ class Encoder:
             replace(each, **dict.fromkeys(LIMITS & {one.name for one in fields(each)})) for each in columns
         )
         return Encoder(tuple(free), self.constant, self.kernel, self.left_out)
+
+    @property
+    def decimal_marks(self) -> set[str]:
+        """The decimal marks of the columns whose notation is known."""
+        known = (getattr(column, NOTATION, None) for column in self.columns)
+        return {notation.decimal for notation in known if notation is not None}
+
+    def with_notations(self, notations: Mapping[str, Notation | None]) -> "Encoder":
+        """Return the encoder that reads the texts of some number columns in other notations.
+
+        Parameters
+        ----------
+        notations : mapping
+            The notation of each such column; None: as computers write numbers.
+        """
+        columns = tuple(
+            replace(column, notation=notations[column.column])
+            if isinstance(column, NumberColumn) and column.column in notations
+            else column
+            for column in self.columns
+        )
+        return replace(self, columns=columns)
 
     # One row: what a live decision needs.
 
@@ -579,15 +606,18 @@ def _column(saved: dict[str, Any]) -> Column:
     kind = KINDS[saved.pop("kind")]
     known = {field.name for field in fields(kind)}
     if (
-        not known - LIMITS <= set(saved) <= known
+        not known - LIMITS - {NOTATION} <= set(saved) <= known
         or not isinstance(saved["column"], str)
         or not isinstance(saved["gap"], bool)
     ):
         raise ValueError(f"a {kind.kind} with {sorted(saved)}")
-    for name in saved.keys() - {"column", "gap", "values", "rare_values", "axes", "places", "idf"}:
+    for name in saved.keys() - {"column", "gap", "values", "rare_values", "axes", "places", "idf", NOTATION}:
         numbers = np.asarray(saved[name], dtype=np.float64)
         if not np.isfinite(numbers).all() or (name == "scale" and not numbers > 0):
             raise ValueError(f"{name} is not a finite number")
     column = kind(**saved)
+    notation = getattr(column, NOTATION, None)
+    if notation is not None and (notation.decimal not in MARKS or not isinstance(notation.unit, str)):
+        raise ValueError(f"a notation with the decimal mark {notation.decimal!r}")
     _ = column.names
     return column

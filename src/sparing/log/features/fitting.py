@@ -1,18 +1,18 @@
 """Fitting an encoder to a table, in one pass over its rows, or two if there is a kernel."""
 
-import json
 import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sparing.engines import Engine, local
-from sparing.errors import LogError, SettingError
+from sparing.errors import LogError
 from sparing.hashing import row_keys
 from sparing.log.features import cells, texts
 from sparing.log.features.columns import (
@@ -25,140 +25,192 @@ from sparing.log.features.columns import (
     RawColumn,
     VectorColumn,
 )
-from sparing.log.features.encoder import CONSTANT, KINDS, Encoder
+from sparing.log.features.encoder import CONSTANT, Encoder
 from sparing.log.features.kernel import SAMPLE, Nystroem, NystroemMap
-from sparing.log.labels import THOUSANDS, WHOLE_NUMBER, has_comma, number, shorten, truncate
-from sparing.log.limits import LARGEST
+from sparing.log.features.specs import ColumnSpec
+from sparing.log.labels import shorten, truncate
 from sparing.log.passes import Partition, Statistic, scan_rows
 from sparing.log.sketches import ContextSample, Moments, SampledContexts, TextSample
-from sparing.log.tables import TableSource
-from sparing.validation import integer
+from sparing.log.tables import TableSource, indexes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MISSING_WORDS = "na n/a nan null none inf +inf -inf infinity -infinity ? - ."
-NO_NUMBERS = frozenset(MISSING_WORDS.split())
-"""Lower-case words that mean a missing or infinite number."""
-
-SIGNED = re.compile(r"[-+]?[$€£¥]? ?[-+]?(?:\d{1,3}(?:[.,'’ ]\d{3})+|\d+)(?:[.,]\d+)? ?[%$€£¥]?", re.ASCII)
-"""A number with a currency or percent sign, or with thousands separators."""
-
-CATEGORY = "declare the column a category (sparing.features, or a file of --features)"
+DIGITS = re.compile(r"[0-9]{1,18}")
 
 
-def check_text_column(column: str, words: Sequence[str], kind: str, orders: Sequence[str]) -> None:
-    """Refuse distinct words that do not fit the column's `kind`; `orders` are the kinds of time that they could be."""
-    name = truncate(column)
-    if kind == "category" and not any(map(cells.is_code, words)):
-        _check_missing_words(name, words, "numbers", cells.is_number)
-        _check_signs(name, words)
-    if kind not in ("bool", "number", "time") and len(orders) != 1:
-        _check_dates(name, words, orders)
+@dataclass
+class NumberReading:
+    """How the texts of a column can be read as numbers: with which decimal marks, and in which units.
 
+    `plain`: all are numbers as computers write them. `differs` is a text that the two marks read differently. `units` has an
+    example of each unit; that of no unit is a number other than 0. Numbers `found` of two kinds can be ambiguous or contradict each other.
+    """
 
-def _check_missing_words(name: str, words: Sequence[str], what: str, is_one: Callable[[str], bool]) -> None:
-    """Refuse values of which some are words for missing ones, or numbers that are too large."""
-    odd = [word for word in words if not is_one(word)]
-    if not 0 < len(odd) < len(words) or not all(map(_means_missing, odd)):
-        return
-    large = "" if what == "dates" else f", at most {LARGEST:g} in size"
-    raise LogError(
-        f"{name} holds {shorten(odd[0])} among {what}; expected {what}{large}, and an empty cell for a missing value. Empty such cells, "
-        f"or {CATEGORY}"
-    )
+    marks: tuple[str, ...] = cells.MARKS
+    plain: bool = True
+    found: bool = False
+    differs: str | None = None
+    units: dict[str, str] = field(default_factory=dict)
 
+    def add(self, word: str) -> bool:
+        """Add a text, and return whether it is a number with one of the marks that are left."""
+        if self.marks and "" in self.units and DIGITS.fullmatch(word):  # the same with either mark
+            return True
+        if self._settled and cells.is_number(word):
+            return True
+        read = {}
+        for mark in self.marks:
+            try:
+                read[mark] = cells.read_number(word, mark)
+            except ValueError:
+                continue
+        self.marks = tuple(read)
+        if not read:
+            return False
+        self.found = True
+        value, unit = read[self.marks[0]]
+        if len({each for each, _ in read.values()}) > 1:
+            self.differs = self.differs or word
+        self.plain = self.plain and not unit and cells.is_number(word)
+        if value or unit:
+            self.units.setdefault(unit, word)
+        return True
 
-def _means_missing(word: str) -> bool:
-    try:
-        return word.strip().lower() in NO_NUMBERS or not math.isnan(number(word.strip()))
-    except ValueError:
-        return False
+    @property
+    def _settled(self) -> bool:
+        """Whether one more number as computers write it changes nothing."""
+        return self.plain and self.marks == (".",) and "" in self.units
 
+    def add_column(self, column: "pa.Array") -> None:
+        """Add the cells of a column whose other texts, such as words for yes and no, are left to the one who reads it.
 
-def _check_signs(name: str, words: Sequence[str]) -> None:
-    commas = [word for word in words if "," in word]
-    decimal = next(filter(has_comma, words), None)
-    if commas and all(map(THOUSANDS.fullmatch, commas)) and all(map(_reads, words)):
-        odd, what = (
-            commas[0],
-            "thousands separators? Then remove them. With a decimal comma, read the text file",
+        Of columns that show to be written by computers, further cells are left too.
+        """
+        from sparing.log import arrays
+
+        if self._settled:
+            return
+        texts = arrays.trimmed(column).drop_null()
+        if not arrays.is_text(texts.type) or not len(texts):
+            return
+        plain = arrays.plain_numbers(texts)
+        if plain is None:
+            for word in filter(cells.is_numeral, texts.unique().to_pylist()):
+                self.add(word)
+            return
+        differs, either = plain
+        self.found, self.differs = True, self.differs or differs
+        self.units.setdefault("", texts[0].as_py())
+        self.marks = tuple(mark for mark in self.marks if either or mark == ".")
+
+    def merged(self, other: "NumberReading") -> "NumberReading":
+        """Return the reading of both parts of a column; neither is changed."""
+        return NumberReading(
+            tuple(mark for mark in self.marks if mark in other.marks),
+            self.plain and other.plain,
+            self.found or other.found,
+            self.differs or other.differs,
+            {**other.units, **self.units},
         )
-        what += " with decimal=','"
-    elif decimal is not None and all(has_comma(word) or WHOLE_NUMBER.fullmatch(word) for word in words):
-        odd, what = decimal, "a decimal comma? Then read the text file with decimal=','"
-    elif words and all(map(_reads, words)):
-        odd = next(word for word in words if not cells.is_number(word))
-        what = "currency or percent signs, or thousands separators? Then remove the signs"
-    else:
-        return
-    raise LogError(f"{name} holds {shorten(odd)}: numbers with {what}; if they are words, {CATEGORY}")
 
+    @property
+    def unit(self) -> str:
+        return next(filter(None, self.units), "")
 
-def _reads(word: str) -> bool:
-    return SIGNED.fullmatch(word.strip()) is not None or cells.is_number(word)
+    def mark(self, known: str | None, *, plain: bool) -> str | None:
+        """The decimal mark: the only one that fits, the `known` one, or a point if computers write so; None if it is ambiguous."""
+        if len(self.marks) == 1:
+            return self.marks[0]
+        if known is not None:
+            return known
+        return "." if self.differs is None or (plain and self.plain) else None
 
-
-def _check_dates(name: str, words: Sequence[str], orders: Sequence[str]) -> None:
-    """Refuse dates whose order of day and month is ambiguous or contradictory."""
-    if all(map(cells.SHORT_YEAR.fullmatch, words)):
-        raise LogError(
-            f"{name} holds {shorten(words[0])}: dates with two digits for the year? Write them as 2026-11-17 08:30; if they are words, {CATEGORY}"
-        )
-    if not all(cells.looks_like_date(word) or word.strip().lower() in NO_NUMBERS for word in words):
-        return
-    _check_missing_words(name, words, "dates", cells.looks_like_date)
-    if not cells.looks_like_date(words[0]):
-        return
-    found = f"holds {shorten(words[0])}, and no row shows whether the day or the month is first"
-    if not orders:
-        unfit = [cells.first_invalid_date(words, first) for first in (cells.DAY, cells.MONTH)]
-        both = " and ".join(map(shorten, dict.fromkeys(unfit)))
-        found = f"holds {both}: the day is not first in all rows, nor is the month"
-    raise LogError(
-        f"{name} {found}. Write dates as 2026-11-17 08:30, or declare the column: time-day-first, time-month-first or category "
-        "(sparing.features, or a file of --features)"
-    )
-
-
-UNNAMED = re.compile(r"__index_level_\d+__")  # pandas' name of an index without a name
-NAMELESS = re.compile(r"(Unnamed: \d+)?")  # header of a column of row numbers in text files
-
-
-def indexes(schema: "pa.Schema", columns: Sequence[str]) -> dict[str, str]:
-    """Return the columns that are an index, each with the reason for which it is left out."""
-    index = _pandas_index(schema)
-    found = {}
-    for name in columns:
-        if UNNAMED.fullmatch(name):
-            found[name] = "left out, the row numbers that pandas wrote"
-        elif name in index:
-            found[name] = "left out, the index of a frame (name it in contexts to take it)"
-        elif NAMELESS.fullmatch(name):
-            found[name] = "left out, a column without a name"
-    return found
-
-
-def _pandas_index(schema: "pa.Schema") -> set[str]:
-    """Return the columns that the pandas metadata of a table list as its index."""
-    try:
-        notes = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
-        return {name for name in notes["index_columns"] if isinstance(name, str)}
-    except (KeyError, TypeError, ValueError):
-        return set()
-
-
-KIND_NAMES = ("auto", *KINDS)
+    def problem(self, mark: str | None) -> str:
+        """Say what hinders reading the numbers; empty if nothing does."""
+        if mark is None:
+            word = str(self.differs)
+            values = " or ".join(f"{cells.read_number(word, mark)[0]:.12g}" for mark in cells.MARKS)
+            return f"holds {shorten(word)}, which is {values}: pass decimal='.' or decimal=','"
+        units = [unit for unit in self.units if unit or cells.PERCENT in self.units]
+        if len(units) < 2:
+            return ""
+        both = " and ".join(shorten(self.units[unit]) for unit in units[:2])
+        mend = "Write all with %, or none" if cells.PERCENT in units else "Convert them to one currency"
+        return f"holds {both}, numbers in different units. {mend}"
 
 
 @dataclass(frozen=True)
-class ColumnSpec:
-    """The kind that a column becomes, with its settings."""
+class NumberReadings(Statistic[Any, "list[NumberReading]"]):
+    """The statistic of columns that are numbers, whatever their cells: one `NumberReading` for each."""
 
-    kind: str
-    size: int | None = None
-    keep: int | None = None
-    ngrams: int | None = None
+    columns: tuple[str, ...]
+
+    def zero(self) -> list[NumberReading]:
+        return [NumberReading() for _ in self.columns]
+
+    def update(self, state: list[NumberReading], block: Any, first_row: int) -> list[NumberReading]:
+        for name, reading in zip(self.columns, state, strict=True):
+            reading.add_column(block.column(name))
+        return state
+
+    def merge(self, one: list[NumberReading], other: list[NumberReading]) -> list[NumberReading]:
+        return [a.merged(b) for a, b in zip(one, other, strict=True)]
+
+
+def settle(
+    source: TableSource,
+    profiles: Sequence["ColumnProfile"],
+    readings: Mapping[str, NumberReading],
+    known: Collection[str] = (),
+) -> dict[str, cells.Notation]:
+    """Decide together how all columns write numbers and dates, and return the notations that are not those of computers.
+
+    A column that leaves it open follows the dialect, or the columns that do not; `known` are decimal marks found before. Columns
+    that stay ambiguous are refused in one error.
+    """
+    skipped = indexes(source.schema, [each.column for each in profiles if each.spec.kind == "auto"])
+    used = [each for each in profiles if each.column not in skipped]
+    open_ones = [each for each in used if not each.constant]
+    profiled = {each.column: each.numbers for each in used if each.kind in ("number", "raw")}
+    numbers = {**profiled, **readings}
+    numbers = {name: reading for name, reading in numbers.items() if reading.found and reading.marks}
+    marks = {*known, *(reading.marks[0] for reading in numbers.values() if len(reading.marks) == 1)}
+    decimal = source.dialect.decimal or (marks.pop() if len(marks) == 1 else None)
+    notations, problems = {}, {}
+    constant = {each.column for each in used if each.constant}
+    for name, reading in numbers.items():
+        if name in constant:  # it is left out
+            continue
+        mark = reading.mark(decimal, plain=source.plain_numbers)
+        problem = reading.problem(mark)
+        problems[name] = problem + (
+            f"; if they are words, {cells.CATEGORY}" if problem and name not in readings else ""
+        )
+        if mark == "," or not reading.plain:
+            notations[name] = cells.Notation(mark or ".", reading.unit)
+    _settle_dates(used, source.dialect.dates)
+    for profile in open_ones:
+        profile.notation = notations.get(profile.column)
+        problems[profile.column] = problems.get(profile.column) or profile.problem
+    said = [f"{truncate(name)} {why}" for name, why in problems.items() if why]
+    if said:
+        count = f"{len(said)} columns can be read in several ways, or in none: " if len(said) > 1 else ""
+        raise LogError(count + "; ".join(said))
+    return notations
+
+
+def _settle_dates(profiles: Sequence["ColumnProfile"], dates: str | None) -> None:
+    """Give columns of dates that leave the order open the one of the dialect, or of columns that show it."""
+    orders = {each.column: each.orders for each in profiles}
+    shown = {found[0] for found in orders.values() if len(found) == 1}
+    order = TIME_KINDS[dates] if dates else shown.pop() if len(shown) == 1 else None
+    for profile in profiles:
+        if order is not None and len(orders[profile.column]) > 1:
+            profile.tests = {kind: kind == order for kind in profile.tests}
+
+
+TIME_KINDS = {order: f"time-{order}" for order in ("day-first", "month-first")}
 
 
 @dataclass(frozen=True)
@@ -212,9 +264,10 @@ class Features:
             Where the table is read; by default in one thread.
         """
         engine = engine or local(1)
-        profiles = ColumnProfiles(self, tuple(columns))
+        profiles = ColumnProfiles(self, tuple(columns), source.dialect.dates)
         cut = None if source.rows is None else Partition.of_table(source.rows, len(columns))
         found = scan_rows(source, columns, profiles, identity_batch, partition=cut, engine=engine)
+        settle(source, found, {})
         return self.fitted(source, found, engine)
 
     def fitted(self, source: TableSource, profiles: Sequence["ColumnProfile"], engine: Engine) -> Encoder:
@@ -225,7 +278,7 @@ class Features:
         source : TableSource
             Table of the profiles; it is read again for a kernel.
         profiles : sequence of ColumnProfile
-            Statistics of each column that becomes a feature.
+            Statistics of each column that becomes a feature, after `settle`.
         engine : Engine
             Where the table is read.
         """
@@ -250,9 +303,15 @@ class ColumnProfiles(Statistic[Any, "list[ColumnProfile]"]):
 
     plan: Features
     columns: tuple[str, ...]
+    dates: str | None = None  # the dialect's order of day and month
 
     def zero(self) -> "list[ColumnProfile]":
         specs = dict(self.plan.specs)
+        if self.dates is not None:  # a time without an order
+            given = {"time": TIME_KINDS[self.dates]}
+            specs = {
+                name: replace(spec, kind=given.get(spec.kind, spec.kind)) for name, spec in specs.items()
+            }
         return [ColumnProfile(name, specs.get(name, ColumnSpec("auto"))) for name in self.columns]
 
     def update(self, state: "list[ColumnProfile]", block: Any, first_row: int) -> "list[ColumnProfile]":
@@ -300,100 +359,6 @@ def _check_names(encoder: Encoder) -> None:
             seen[name] = column.column
 
 
-def parse_spec(name: str, kind: Any) -> ColumnSpec:
-    if isinstance(kind, Mapping):
-        kind = ColumnSpec(**{key: value for key, value in kind.items() if key in SETTINGS})
-    spec = kind if isinstance(kind, ColumnSpec) else ColumnSpec(kind)
-    if spec.kind not in KIND_NAMES:
-        raise SettingError(
-            f"{name}={spec.kind!r}; must be one of {', '.join(KIND_NAMES)}, vector(size, keep=...) or text(keep=...)"
-        )
-    if spec.kind == "text":
-        return text(keep=spec.keep, ngrams=spec.ngrams)
-    return spec
-
-
-SETTINGS = tuple(each.name for each in fields(ColumnSpec))
-
-
-def text(*, keep: int | None = None, ngrams: int | None = None) -> ColumnSpec:
-    """Declare a column of texts such as prompts, for `sparing.features`.
-
-    Words, neighbouring words and characters of words are hashed, weighted by their rarity in the log and projected to the
-    leading directions of the log's texts.
-
-    Parameters
-    ----------
-    keep : int, optional
-        Number of directions that become features, besides the length; 32 by default, at most 256.
-    ngrams : int, optional
-        Neighbouring words that are taken together, at most: 1, 2 or 3; 2 by default.
-
-    Returns
-    -------
-    ColumnSpec
-
-    Examples
-    --------
-    >>> import sparing
-    >>> sparing.features(prompt=sparing.text(keep=16)).columns([])
-    ('prompt',)
-    """
-    if keep is not None:
-        integer("keep", keep, least=1, most=texts.MOST_DIRECTIONS)
-    if ngrams is not None:
-        integer("ngrams", ngrams, least=1, most=texts.MOST_NGRAMS)
-    return ColumnSpec("text", None, keep, ngrams)
-
-
-def vector(size: int, *, keep: int | None = None) -> ColumnSpec:
-    """Declare a column of lists of numbers, for `sparing.features`.
-
-    Parameters
-    ----------
-    size : int
-        Length of the lists.
-    keep : int, optional
-        Number of principal components that become features; 24 by default.
-
-    Returns
-    -------
-    ColumnSpec
-
-    Examples
-    --------
-    >>> import sparing
-    >>> sparing.features(embedding=sparing.vector(384, keep=16)).columns([])
-    ('embedding',)
-    """
-    integer("size", size, least=1)
-    if keep is not None:
-        integer("keep", keep, least=1)
-    return ColumnSpec("vector", size, keep)
-
-
-def hashed(size: int = 64) -> ColumnSpec:
-    """Declare a column of very many categories, for `sparing.features`.
-
-    Parameters
-    ----------
-    size : int
-        Number of one-hot features; a checksum of a value chooses one of them.
-
-    Returns
-    -------
-    ColumnSpec
-
-    Examples
-    --------
-    >>> import sparing
-    >>> sparing.features(city=sparing.hashed(32)).columns([])
-    ('city',)
-    """
-    integer("size", size, least=1)
-    return ColumnSpec("hashed", size)
-
-
 MOST_COUNTED = 100_000
 """Distinct values that are counted; a column with more is hashed."""
 
@@ -420,6 +385,9 @@ FIRST_DATE, LAST_DATE = 19000101, 20991231
 
 TRUTHS = {*cells.TRUTH_WORDS, "0", "1"}
 """Words that may all be truth values; a column of 0 and 1 alone is one of numbers."""
+
+NUMBERS = {".": "number", ",": "number with a comma"}
+"""The moments of a column's texts, read with each decimal mark."""
 
 LARGEST_VECTOR = 4096
 VECTOR_COMPONENTS = 24
@@ -451,6 +419,8 @@ class ColumnProfile:
     odd: str | None = None
     texts: TextSample = field(default_factory=TextSample)
     characters: int = 0
+    numbers: NumberReading = field(default_factory=NumberReading)
+    notation: cells.Notation | None = None
 
     def add(self, column: "pa.Array", *, first_row: int) -> None:
         self.rows += len(column)
@@ -480,6 +450,8 @@ class ColumnProfile:
 
     def _add_numbers(self, column: "pa.Array", kind: str, first_row: int) -> None:
         self.tests = {kind: True}
+        if kind == "number" and self._add_numerals(column, first_row):
+            return
         if kind == "number":
             out = np.zeros((len(column), 2))
             NumberColumn(self.column, gap=True).fill(column, out, first_row=first_row)
@@ -489,6 +461,26 @@ class ColumnProfile:
             there = ~np.isnan(values)
         self.gaps += int((~there).sum())
         self._sum([kind], values[there])
+
+    def _add_numerals(self, column: "pa.Array", first_row: int) -> bool:
+        """Add the cells of a column of text that is declared to be numbers; return whether it is one."""
+        from sparing.log import arrays
+
+        if not arrays.is_text(column.type):
+            return False
+        distinct, codes = cells.factorize(column)
+        there = codes >= 0
+        self.gaps += int((~there).sum())
+        used = list(dict.fromkeys(codes[there].tolist()))
+        for code in used:
+            if not self.numbers.add(distinct[code]):
+                row = first_row + int(np.flatnonzero(codes == code)[0])
+                raise NumberColumn(self.column, gap=True).unfit_row(distinct[code], row)
+        for mark in self.numbers.marks:
+            table = np.zeros(len(distinct))
+            table[used] = [cells.read_number(distinct[code], mark)[0] for code in used]
+            self._sum([NUMBERS[mark]], table[codes[there]])
+        return True
 
     def _add_texts(self, column: "pa.Array", first_row: int) -> None:
         """Sample the cells of a column that is declared as text."""
@@ -555,7 +547,7 @@ class ColumnProfile:
         """Rule out the kinds that a value does not fit."""
         tests = self.tests
         tests["bool"] = tests["bool"] and word.strip().lower() in TRUTHS
-        tests["number"] = tests["number"] and cells.is_number(word) and not cells.is_code(word)
+        tests["number"] = tests["number"] and not cells.is_code(word) and self.numbers.add(word)
         if not any(map(tests.__getitem__, TIMES)) or cells.is_time(word):
             return
         for kind, time in TIMES.items():
@@ -565,8 +557,14 @@ class ColumnProfile:
         """Sum the words as numbers and as times while the column may still be either."""
         there = np.flatnonzero(counts)
         words = [distinct[code] for code in there.tolist()]
-        if self.tests["number"]:
-            self._sum(["number"], np.repeat([cells.as_number(word) for word in words], counts[there]))
+        marks = self.numbers.marks if self.tests["number"] else ()
+        alike = self.numbers.differs is None
+        for mark in marks[:1] if alike else marks:
+            read = cells.as_number if self.numbers.plain and mark == "." else partial(_numeral, mark=mark)
+            values = [read(word) for word in words]
+            self._sum(
+                [NUMBERS[each] for each in (marks if alike else [mark])], np.repeat(values, counts[there])
+            )
         for kind, time in TIMES.items():
             if self.tests[kind]:
                 seconds = [cells.as_seconds(word, time.order) for word in words]
@@ -635,10 +633,32 @@ class ColumnProfile:
             self.odd or other.odd,
             self.texts + other.texts,
             self.characters,
+            self.numbers.merged(other.numbers),
         )
         for word, count in other.counts.items():
             both._count(word, count)
         return both
+
+    @property
+    def constant(self) -> bool:
+        """Whether no cell differs from another, so that the column is left out."""
+        return self.gaps == self.rows or (len(self.counts) == 1 and not self.uncounted and not self.gaps)
+
+    @property
+    def orders(self) -> list[str]:
+        """The orders of day and month that dates with slashes can have; none if the kind is known, or is another one."""
+        open_ = self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys()
+        if not open_ or self.tests["time"] or not self.counts:
+            return []
+        return [kind for kind in TIMES if self.tests[kind]]
+
+    @property
+    def problem(self) -> str:
+        """Why the texts of a column without a declared kind cannot be read; empty if they can."""
+        if self.spec.kind != "auto" or not TIMES.keys() <= self.tests.keys() or not self.counts:
+            return ""
+        orders = [kind for kind in TIMES if self.tests[kind]]
+        return cells.text_problem(list(self.counts), self.kind, orders)
 
     def fitted(self) -> Column | str:
         """Return the fitted column, or the reason for which it is left out."""
@@ -650,10 +670,11 @@ class ColumnProfile:
         if kind == "vector":
             return self._vector(gap)
         if kind == "raw":
-            return RawColumn(self.column, gap=False)
+            return RawColumn(self.column, gap=False, notation=self.notation)
         if kind == "text":
             return self._text(gap)
-        numbers, n_words = self.moments.get(kind, Moments()), len(self.counts)
+        comma = kind == "number" and self.notation is not None and self.notation.decimal == ","
+        numbers, n_words = self.moments.get(NUMBERS[","] if comma else kind, Moments()), len(self.counts)
         if kind == "time" and not numbers.count:
             words = sorted(self.counts)
             seconds = [cells.as_seconds(word) for word in words]
@@ -661,9 +682,6 @@ class ColumnProfile:
         same = numbers.low == numbers.high if numbers.count else n_words == 1 and not self.uncounted
         if same and not gap:
             return "left out, the same in every row"
-        if self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys():
-            orders = [kind for kind in TIMES if self.tests[kind]]
-            check_text_column(self.column, list(self.counts), kind, orders)
         if self._reads_like_text(kind):
             return self._text(gap)
         unique = n_words > MOST_PLACES and n_words > ID_SHARE * self.counts.total()
@@ -679,6 +697,7 @@ class ColumnProfile:
                 scale=scale_of(numbers),
                 low=numbers.low,
                 high=numbers.high,
+                notation=self.notation,
             )
         if kind in TIMES:
             return TIMES[kind](self.column, gap, numbers.low, numbers.high, numbers.mean, scale_of(numbers))
@@ -693,11 +712,15 @@ class ColumnProfile:
             return self.spec.kind
         if self.vectors is not None:
             return "vector"
-        found = next((kind for kind, passed in self.tests.items() if passed), "category")
+        fits = (kind for kind, passed in self.tests.items() if passed and (kind != "bool" or self._truths()))
+        found = next(fits, "category")
         every = not self.uncounted and 0 < self.counts.total() == self.rows - self.gaps
         return (
             "time" if found == "number" and every and all(map(cells.is_compact_date, self.counts)) else found
         )
+
+    def _truths(self) -> bool:
+        return not self.counts or cells.are_truths(self.counts)
 
     def _reads_like_text(self, kind: str) -> bool:
         """Whether the kind is to be found, values are mostly rare, and have several words on average."""
@@ -747,6 +770,11 @@ class ColumnProfile:
         return VectorColumn(
             self.column, gap, len(mean), tuple(mean.tolist()), tuple(map(tuple, scaled.tolist()))
         )
+
+
+def _numeral(value: Any, mark: str) -> float:
+    """The number of a text, or of the cell of a column of numbers."""
+    return cells.read_number(value, mark)[0] if isinstance(value, str) else cells.as_number(value)
 
 
 def _by_type(kind: "pa.DataType") -> str | None:

@@ -175,7 +175,7 @@ class TextColumn(Column):
         try:
             return cells.as_word(value)
         except ValueError:
-            raise self._unfit_row(value, row) from None
+            raise self.unfit_row(value, row) from None
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         found = self._coordinates([cells.as_word(value)])[0]

@@ -33,7 +33,7 @@ from sparing.log.labels import load_json
 from sparing.log.log import Log, as_costs
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.log.scan import FeatureSpec, Scan, roles_of, scan_table
-from sparing.log.text_files import KINDS, WRITTEN, ending_of, is_path, open_text, readable_errors
+from sparing.log.text_files import KINDS, WRITTEN, Dialect, ending_of, is_path, open_text, readable_errors
 
 HEAD_BYTES = 2**16
 """Bytes of a file from which its format is detected."""
@@ -115,6 +115,9 @@ def _lines(head: bytes) -> list[bytes]:
     return [line for line in whole if line.strip()]
 
 
+DIALECT = tuple(each.name for each in fields(Dialect))
+"""Options of tables that people's files need."""
+
 PASSED = ("progress", "keep", "engine", "workers", "items", "item_features")
 """Keywords of `Format.scan` that are no options of a file."""
 
@@ -194,6 +197,7 @@ def _scan_table(source: Any, **options: Any) -> tuple[Rows, list[str]]:
     rows, features = scan_table(source, **options), options.get("features")
     encoder = rows.layout.encoder
     notes = [] if encoder is None else [f"Features: {encoder.described()}."]
+    notes += [rows.layout.assumed] if rows.layout.assumed else []
     if isinstance(features, Encoder) and features.digest != rows.encoder.digest:
         return _MappedRows(rows, partial(_aligned, encoder=features)), notes
     return rows, notes
@@ -274,6 +278,9 @@ class ReadOptions(ColumnKeywords, total=False):
     item_features: FeatureSpec
     delimiter: str | None
     decimal: str | None
+    dates: str | None
+    encoding: str | None
+    sheet: str | int | None
     position: int | None
     affinities: bool
     max_categories: int
@@ -344,6 +351,9 @@ def open_log(
     item_features: FeatureSpec = None,
     delimiter: str | None = None,
     decimal: str | None = None,
+    dates: str | None = None,
+    encoding: str | None = None,
+    sheet: str | int | None = None,
     **options: Any,
 ) -> tuple[Rows, list[str]]:
     """Open a log in any format, and return its rows and what was assumed; `read_log` documents the keywords.
@@ -353,7 +363,8 @@ def open_log(
     memory for the next pass.
     """
     found = named(format) if format else detect(source)
-    options |= {"delimiter": delimiter, "decimal": decimal}
+    settings = (delimiter, decimal, dates, encoding, sheet)
+    options |= dict(zip(DIALECT, settings, strict=True))
     passed = {"engine": engine or local(1), "progress": progress, "keep": keep}
     if found is TABLE:
         given = {"actions": actions, "features": features, **options}
@@ -369,7 +380,7 @@ def open_log(
         rows = _MappedRows(rows, partial(replace, costs=known))
     if items is None:
         return rows, notes
-    about = ItemTable(items, options.get("action", "action"), item_features)
+    about = ItemTable(items, options.get("action", "action"), item_features, decimal=decimal, dates=dates)
     new = [label for label in about.labels(rows.action_names) if label not in set(rows.action_names)]
     if new and actions is None:
         everyone = [*rows.action_names, *labels.in_order(new)]
@@ -409,10 +420,7 @@ def _feature_option(features: Any) -> tuple[Sequence[str] | None, FeatureSpec]:
 
 def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options without those that only tables have; these must have their defaults."""
-    defaults = {role.name: role.default for role in fields(ColumnRoles)} | {
-        "delimiter": None,
-        "decimal": None,
-    }
+    defaults = {role.name: role.default for role in fields(ColumnRoles)} | dict.fromkeys(DIALECT)
     given = {
         name: value for name, value in options.items() if name not in defaults or value != defaults[name]
     }
@@ -420,7 +428,7 @@ def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
         given.pop("context_id", None)
     if any(name in defaults and name not in found.options for name in given):
         raise LogError(
-            f"this is {found.title}, which names its own columns; leave the column names, delimiter and decimal out"
+            f"this is {found.title}, which names its own columns; leave the column names, {', '.join(DIALECT[:-1])} and {DIALECT[-1]} out"
         )
     return given
 
@@ -454,7 +462,7 @@ def read_log(
 @keywords_of(ColumnRoles)
 @keywords_of(open_log)
 def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple[Log, list[str]]:
-    """Read a log from a Parquet, CSV or Arrow file, a folder of them, a table in memory, or another tool's file.
+    """Read a log from a Parquet, CSV, Arrow or Excel file, a folder of them, a table in memory, or another tool's file.
 
     A table has one row for each round. Columns with default names are optional, except the action and the reward.
 
@@ -488,7 +496,13 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
         The separator of a text file's cells; by default the one of comma, semicolon and tab that splits the header
         line into the most names.
     decimal : "." or ",", optional
-        The decimal mark of a text file. With a comma, every cell such as 0,5 is 0.5, in labels too.
+        The decimal mark of numbers as text in columns that do not show it, such as 1.234. Columns that do keep their own.
+    dates : "day-first" or "month-first", optional
+        The order of dates such as 03/04/2026 in columns that do not show it.
+    encoding : str, optional
+        The encoding of a text file, such as "cp1252"; by default UTF-8 or UTF-16, or guessed from its letters.
+    sheet : str or int, optional
+        The name of a workbook's sheet, or its number from 1 on; by default the first that is not empty.
     notes : bool
         Also return what was assumed.
     **options
@@ -565,7 +579,7 @@ def scan(
     progress : callable, optional
         Called as `progress(done, total)` during every pass.
     contexts, action, reward, propensity, distribution, eligible, context_id, drop, costs : str
-    actions, format, features, items, item_features, delimiter, decimal, **options
+    actions, format, features, items, item_features, delimiter, decimal, dates, encoding, sheet, **options
         As in `read_log`. With `features="auto"` another tool's log is read into memory.
 
     Returns

@@ -116,7 +116,7 @@ class OpenBanditColumns:
     def __init__(self, source: str | os.PathLike[str], position: int | None) -> None:
         self.path = path = existing(source)
         with readable_errors(path):
-            self.source = open_csv(path, gaps=False, dialect=Dialect(","))
+            self.source = open_csv(path, gaps=False, dialect=Dialect(",", encoding="utf-8"))
         header = self.source.schema.names
         if len(set(header)) < len(header):
             raise LogError(

@@ -69,6 +69,9 @@ def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) ->
             items=None if upload.items is None else _table(upload.items),
             delimiter=upload.delimiter,
             decimal=upload.decimal,
+            dates=upload.dates,
+            encoding=upload.encoding,
+            sheet=upload.sheet,
             **columns,
         )
 
