@@ -46,6 +46,7 @@ from sparing.online.algorithms import linucb as linucb
 from sparing.online.algorithms import moful as moful
 from sparing.online.algorithms import warm_started as warm_started
 from sparing.online.decision import Decision as Decision
+from sparing.online.explanation import Explanation as Explanation
 from sparing.online.files import load as load
 from sparing.online.learner import Learner as Learner
 from sparing.planning.plan import plan as plan

@@ -26,6 +26,7 @@ NEW_FOLDS = "settings are chosen on other folds: `Folds` by a hash at every size
 NEW_PROPENSITIES = "propensities are estimated on other folds (0.2)"
 NEW_DRAWS = "resampling draws are made block by block at every size (0.2)"
 NEW_GAPS = "gaps are tested by exact binomial tails, and logged propensities decide (0.3)"
+EXPLAINED = "decisions can be explained (0.3)"
 LEVEL = "intervals of actions are 95 % instead of one deviation (0.3)"
 BY_PLACE = "logs of few contexts are split by a row's place at every size (0.2)"
 
@@ -71,6 +72,8 @@ EXPECTED_CHANGES = {
     "warm-up:*seconds": "seconds, and how much was compiled before",
     "warm-up:compiled": "kernels that were not in the cache of this machine",
     "openapi:components/schemas/RewardAnswer/properties/status/enum": "rewards can be corrected (0.3)",
+    "openapi:paths//v1/{experiment}/decisions/{decision}/get/parameters": EXPLAINED,
+    "openapi:components/schemas/Recent/required": EXPLAINED,
 }
 """Numbers that may differ from those recorded, by case and place in the JSON, and why. Keys may be added, types may not change."""
 
@@ -100,6 +103,12 @@ EXPECTED_ADDITIONS = {
     },
     "store-summary:*/level": LEVEL,
     "openapi:components/schemas/Overview/properties/level": LEVEL,
+    "store-summary:*/recent/*/decision_id": EXPLAINED,
+    "openapi:components/schemas/Recent/properties/decision_id": EXPLAINED,
+    "openapi:components/schemas/*/properties/expla*": EXPLAINED,
+    "openapi:components/schemas/ContributionAnswer": EXPLAINED,
+    "openapi:components/schemas/WordAnswer": EXPLAINED,
+    "openapi:components/schemas/ExplanationAnswer": EXPLAINED,
 }
 """Keys that were not there when it was recorded, by case and place in the JSON, and why."""
 

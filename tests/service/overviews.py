@@ -7,6 +7,8 @@ from msgspec.structs import replace
 
 from sparing.service.messages import (
     Action,
+    ContributionAnswer,
+    ExplanationAnswer,
     GapRow,
     Gaps,
     Headline,
@@ -17,10 +19,12 @@ from sparing.service.messages import (
     Overview,
     Reasons,
     Recent,
+    Record,
     SampleRatio,
     Snapshot,
     SoFar,
     Spend,
+    WordAnswer,
     WorkerState,
 )
 
@@ -114,7 +118,16 @@ def recent(luck: random.Random, labels: list, count: int = 20, free: str = "not-
         reward = round(luck.gauss(0.8, 0.4), 2) if outcome == "reward" else None
         when = iso(NOW - 3 - 7.4 * number)
         rows.append(
-            Recent(when, labels[number % 4], asked, reason, ASKED.get(reason, "policy"), reward, outcome)
+            Recent(
+                f"01a1e77c-0000-7000-8000-{number:012d}",
+                when,
+                labels[number % 4],
+                asked,
+                reason,
+                ASKED.get(reason, "policy"),
+                reward,
+                outcome,
+            )
         )
     return rows
 
@@ -411,4 +424,44 @@ def hostile() -> Overview:
             version="<u>0</u>",
             workers=[WorkerState("1", 9, "aa"), WorkerState("2", 9, "bb")],
         ),
+    )
+
+
+def explained(columns: dict | None = None, *, model_seq: int = 812) -> Record:
+    """A decision with an explanation whose parts sum; `columns` are values by name."""
+    luck = random.Random(4)
+    given = columns or {
+        "age": 31,
+        "plan": "annual",
+        "tenure": 18.5,
+        "country": "NZ",
+        "since": "2024-05-01",
+        "visits": 310,
+    }
+    parts = [
+        ContributionAnswer(name, "number", value, luck.gauss(0, 0.08), luck.gauss(0, 0.05), "", [])
+        for name, value in given.items()
+    ]
+    parts[0].note, parts[-1].note = "missing", "beyond the log, counted as 85.1"
+    parts[0].value = None
+    first = WordAnswer(str(parts[1].value), 0.5 * parts[1].amount, 2 * parts[1].gap)
+    parts[1].words = [first, WordAnswer("", parts[1].amount - first.amount, parts[1].gap - first.gap)]
+    estimate, gap = 0.71 + sum(one.amount for one in parts), -0.02 + sum(one.gap for one in parts)
+    against = "<b>no-action</b>" if columns else "no-action"
+    found = ExplanationAnswer("call", against, estimate, gap, 0.71, -0.02, parts, 9000, 815)
+    chances = ("policy", 1.0, 1.0, 0.7, 0.6, 0.8)
+    return Record(
+        "01a1e77c-0000-7000-8000-000000000000",
+        813,
+        iso(NOW),
+        "call",
+        True,
+        "explore",
+        *chances,
+        model_seq,
+        None,
+        None,
+        None,
+        None,
+        found,
     )

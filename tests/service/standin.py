@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sparing.service import page
-from sparing.service.messages import Overview
+from sparing.service.messages import Overview, Record
 
 KEY = "a-key-that-reads"
 ADMIN = "a-key-that-rules"
@@ -31,6 +31,8 @@ class Standin:
     guarded: bool = False
     down: bool = False
     modes: list[tuple[str, dict[str, Any], str | None]] = field(default_factory=list)
+    explained: list[tuple[str, str]] = field(default_factory=list)
+    record: Record | None = None
     summaries: int = 0
     address: str = ""
 
@@ -38,7 +40,7 @@ class Standin:
         """Begin again with these experiments."""
         self.overviews = {overview.name: overview for overview in overviews}
         self.locked = self.guarded = self.down = False
-        self.modes, self.summaries = [], 0
+        self.modes, self.explained, self.record, self.summaries = [], [], None, 0
 
     def app(self) -> Starlette:
         """The routes that the page asks for."""
@@ -48,6 +50,7 @@ class Standin:
             Route("/v1/{name}/summary", self.guard(self.summary)),
             Route("/v1/{name}/mode", self.mode, methods=["POST"]),
             Route("/v1/{name}/export", self.guard(self.export)),
+            Route("/v1/{name}/decisions/{decision}", self.guard(self.decision)),
             Route("/session", self.session, methods=["POST", "DELETE"]),
         ]
         return Starlette(routes=routes)
@@ -79,6 +82,12 @@ class Standin:
 
     def export(self, request: Request) -> Response:
         return Response(b"rows", media_type="application/octet-stream")
+
+    def decision(self, request: Request) -> Response:
+        self.explained.append((request.path_params["decision"], request.url.query))
+        if self.record is None:
+            return problem(409, "erased", "The context of the decision was erased.")
+        return Response(msgspec.json.encode(self.record), media_type="application/json")
 
     async def mode(self, request: Request) -> Response:
         key = request.headers.get("authorization")

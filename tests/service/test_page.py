@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from playwright.sync_api import expect
 
 from reference.accessibility import faint, overflow, violations
-from service.overviews import HOSTILE, NOW, empty, hostile, iso, retention, thousand
+from service.overviews import HOSTILE, NOW, empty, explained, hostile, iso, retention, thousand
 from service.standin import ADMIN, KEY, served
 from sparing.service import page as files
 from sparing.service.messages import Look
@@ -319,6 +319,57 @@ def test_the_guarantee_is_one_click_away(visit):
     expect(page.locator("#guarantee")).to_be_hidden()
     page.locator("#guarantee-link").click()
     expect(page.locator("#guarantee")).to_contain_text("no guarantee for each environment")
+
+
+def numbers(texts):
+    return [round(1e6 * float(text.replace("\u2212", "-"))) for text in texts]
+
+
+def test_a_recent_decision_is_explained_and_the_parts_sum(visit, standin):
+    overview = retention()
+    page = visit(overview)
+    standin.record = explained()
+    page.locator("#recent button").nth(2).click()
+    dialog = page.locator("#why")
+    expect(dialog).to_contain_text("At the decision the estimate was 0.7")
+    expect(dialog).to_contain_text("with the model as of now")
+    assert standin.explained == [(overview.recent[2].decision_id, "explain=true")]
+    for place in (1, 2):
+        cells = f"> :nth-child({place + 1})"
+        *parts, total = numbers(page.locator(f"#why tbody tr:not(.word) {cells}").all_inner_texts())
+        assert sum(parts) == total
+        assert sum(numbers(page.locator(f"#why tbody .word {cells}").all_inner_texts())) == parts[2]
+    lines = page.locator("#why tbody th").all_inner_texts()
+    assert {"age (missing)", "plan = annual", "visits = 310 (beyond the log, counted as 85.1)"} <= set(lines)
+    assert (lines[0], lines[-1]) == ("average of 9\u202f000 rows", "sum")
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert overflow(page) == 0
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert faint(page) == []
+            assert violations(page) == []
+    page.keyboard.press("Escape")
+    expect(dialog).to_be_hidden()
+
+
+def test_explanations_of_hostile_words_many_columns_and_erased_contexts(visit, standin):
+    page = visit(hostile(), expected=["409"])
+    standin.record = explained(
+        {str(label) + str(place): str(label) for place, label in enumerate(2 * HOSTILE)}
+    )
+    page.locator("#recent button").first.click()
+    expect(page.locator("#why tbody")).to_contain_text("other columns")
+    assert page.locator("#why tbody tr:not(.word)").count() == 12
+    assert page.locator("#why :is(img, script, b)").count() == 0
+    expect(page.locator("#why-head")).to_contain_text("<b>no-action</b>")
+    assert overflow(page) == 0
+    page.locator("#why-close").click()
+    standin.record = None
+    page.locator("#recent button").first.click()
+    expect(page.locator("#why-text")).to_have_text("The context of the decision was erased.")
+    assert page.locator("#why tbody tr").count() == 0
+    assert page.title() == f"{'x' * 63} · sparing"
 
 
 def test_times_are_relative_with_the_exact_one_beside(visit):

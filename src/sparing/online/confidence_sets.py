@@ -361,6 +361,13 @@ class ConfidenceSets:
         squares, largest = a.squares[a.observed_slot], self.assumptions.context_bound
         return Statistics(counts, unpacked(gram, self.shape[1]), response, squares, largest)
 
+    def constant_sums(self) -> tuple[np.ndarray, int]:
+        """Σ x_0·x over all rows so far, (d,), and their number; Σx if the first feature is a constant 1."""
+        a, d = self.arrays, self.shape[1]
+        actions = np.flatnonzero(self.logged + self.live)
+        first = a.gram[a.observed_slot[actions], :d] - self.origins.matrices(actions)[:, :d]
+        return first.sum(axis=0), int((self.logged + self.live).sum())
+
     @property
     def shape(self) -> tuple[int, int]:
         """Actions and features, (K, d)."""

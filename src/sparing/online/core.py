@@ -31,6 +31,7 @@ from sparing.online.decision import (
 )
 from sparing.online.engine import choice, random_stream, runs
 from sparing.online.engine.state import NEVER, SetsStruct
+from sparing.online.explanation import Explanation, explain
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import REASONS, RoundView, SkipRule
 
@@ -77,6 +78,27 @@ Context = Mapping[str, Any] | Sequence[float] | np.ndarray
 
 Chosen = tuple[int, str, float, float, Chances | SampledChances, float | None]
 """Action, reason, mean and half-width, probabilities, and the value of the call if it is known."""
+
+
+class Estimates:
+    """What decisions of a learner are explained by; `current` until it learns more.
+
+    It does not refer to the learner, which refers to its open decisions, and they to this.
+    """
+
+    __slots__ = ("costs", "current", "encoder", "index", "lock", "names", "sets")
+
+    def __init__(
+        self,
+        sets: ConfidenceSets,
+        encoder: Encoder,
+        names: tuple[Hashable, ...],
+        index: dict[Hashable, int],
+        costs: np.ndarray | None,
+        lock: ReadWriteLock,
+    ) -> None:
+        self.sets, self.encoder, self.names, self.index = sets, encoder, names, index
+        self.costs, self.lock, self.current = costs, lock, True
 
 
 class PendingCall(NamedTuple):
@@ -127,6 +149,7 @@ class Core:
         self._imputed: dict[int, int] = {}  # imputed calls of each action that has any
         self._next_call = 0
         self._as_recorded = False
+        self._estimates: Estimates | None = None
         self._custom: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
         self._log_rule = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.uses_voi = any(isinstance(rule, ruling.EconomicalRule) for rule in rules)
@@ -142,6 +165,7 @@ class Core:
     def set_actions(self, action_names: Sequence[Hashable]) -> None:
         """Take over the labels of the actions, the sets and the rules, after any of them changed."""
         self.action_names = tuple(action_names)
+        self._estimates_changed()
         self._index = {name: i for i, name in enumerate(self.action_names)}
         self.plan = ruling.compile_rules(self.rules, self.explore, self.optimism, self.spot_check)
         self.sets.apply_rules(self.plan)
@@ -182,6 +206,39 @@ class Core:
         known = self.action_costs if costs is None else costs
         return None if known is None else float(known[action])
 
+    def explanation(
+        self,
+        action: int,
+        x: np.ndarray,
+        given: Any = None,
+        *,
+        allowed: np.ndarray | None = None,
+        against: Hashable | None = None,
+        costs: np.ndarray | None = None,
+    ) -> Explanation:
+        """Explain the estimate of an action (index) in context x (d,), whose raw columns are in `given`; the best one for −1.
+
+        `costs` (K,) are those of the round, if they are not the learner's.
+        """
+        mask = EVERYONE if allowed is None else allowed
+        with self._lock:
+            estimates = self._estimates or self._present()
+            mask = mask if len(mask) else self._active_mask
+            return explain(estimates, x, given, action, against, mask, costs)
+
+    def _present(self) -> Estimates:
+        """The present estimates. The caller holds the lock."""
+        self._estimates = Estimates(
+            self.sets, self.encoder, self.action_names, self._index, self.action_costs, self._lock
+        )
+        return self._estimates
+
+    def _estimates_changed(self) -> None:
+        # Decisions are explained by the estimates that they were made from, or not at all.
+        if self._estimates is not None:
+            self._estimates.current = False
+            self._estimates = None
+
     def _sync_budget(self) -> None:
         # The value of a call depends on the rounds and calls that are left.
         if self.uses_voi:
@@ -203,6 +260,7 @@ class Core:
 
     def add_counts(self, *, rounds: int, calls: int) -> None:
         """Count rounds that compiled code has decided and learnt from."""
+        self._estimates_changed()
         self.next_entry = self.sets.arrays.next_entry
         self.set_counters(rounds=self.rounds + rounds, calls=self.calls + calls)
 
@@ -244,6 +302,7 @@ class Core:
 
     def _renew_own(self) -> None:
         # Not part of a copy.
+        self._estimates = None
         self._entry = runs.entry_of(self.plan)
         self._lock = ReadWriteLock()
 
@@ -493,6 +552,8 @@ class Core:
 
     def _observe(self, call: int, reward: float) -> None:
         action, x, predicted = self._pending[call]
+        if self._estimates is not None:
+            self._estimates_changed()
         if not self.sets.add_observation(action, x, reward):
             raise self._not_learnable(x, action)
         if predicted is None:
@@ -710,7 +771,11 @@ class Core:
         return SampledChances(own, means[:found], spreads[:found], priority[who[:found]], alike)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("_lock", "_entry")}
+        return {
+            name: value
+            for name, value in self.__dict__.items()
+            if name not in ("_lock", "_entry", "_estimates")
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -1,8 +1,9 @@
 """Decisions, one by one and many at once, and the checks of a learner's inputs."""
 
+import itertools
 import math
 import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.special import ndtr
 
-from sparing.errors import DecisionError
+from sparing.errors import DecisionError, LogError
 from sparing.interval import interval
 from sparing.log.features.encoder import Encoder
-from sparing.log.labels import shorten, truncate
+from sparing.log.labels import normalize_label, shorten, truncate
 from sparing.log.limits import LARGEST
 from sparing.online.engine import choice, runs
 from sparing.online.rules import REASONS
@@ -23,6 +24,7 @@ from sparing.report.notebook import frame
 if TYPE_CHECKING:
     import pandas
 
+    from sparing.online.explanation import Explanation
     from sparing.online.learner import Learner
 
 REACH = 8.0
@@ -138,6 +140,8 @@ class Decision(NamedTuple):
     cost : float or None
         Known cost of playing the action in this round, which `value`, `low` and `high` have subtracted. None if the learner has no
         costs.
+    source : tuple or None
+        What `explain` needs. It is not compared, saved or copied.
     """
 
     id: int
@@ -151,6 +155,51 @@ class Decision(NamedTuple):
     worth: float | None = None
     unseen: tuple[str, ...] = ()
     cost: float | None = None
+    source: tuple[Any, ...] | None = None
+
+    def explain(self, against: Hashable | None = None) -> "Explanation":
+        """Explain the estimate: what each raw column contributed to it, and to its gap to another action's estimate.
+
+        Explanations are of the learner's state at the decision. Ask before the learner learns the next reward, or decide with
+        `explain=True`, which keeps the explanation against the runner-up.
+
+        Parameters
+        ----------
+        against : hashable, optional
+            Label of the action to compare with; by default the runner-up, which is the eligible action with the highest estimate of the others.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        DecisionError
+            If the learner has learnt since, or does not know the action.
+
+        Examples
+        --------
+        >>> import sparing
+        >>> table = {"age": [31, 52, 40, 60], "action": ["a", "b", "a", "b"], "reward": [0.0, 1.0, 1.0, 1.0]}
+        >>> learner = sparing.economical(sparing.read_log(table, features="auto"), call_cost=1.0, horizon=10)
+        >>> learner.decide({"age": 41}).explain().contributions[0].column
+        'age'
+        """
+        from sparing.online.explanation import explain_decision
+
+        return explain_decision(self, against)
+
+    def __eq__(self, other: object) -> bool:
+        return self[:-1] == (other[:-1] if isinstance(other, Decision) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[:-1])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Decision, self[:-1]  # a copy, or a pickle, has no learner
 
     def __repr__(self) -> str:
         worth = "" if self.worth is None else f", a reward call gains {self.worth:.4g} over its cost"
@@ -222,6 +271,18 @@ def unfit(x: np.ndarray, feature: int) -> DecisionError:
         f"context feature {feature} is {x[feature]}; every feature must be finite, and at most "
         f"{LARGEST:g} in size. Fill it in, or scale the features"
     )
+
+
+def label_index(name: Hashable, index: Mapping[Hashable, int]) -> int:
+    """The index of an action by its label."""
+    try:
+        position = index.get(normalize_label(name))
+    except LogError:
+        position = None
+    if position is None:
+        known = ", ".join(map(repr, itertools.islice(index, 5)))
+        raise DecisionError(f"action {name!r} is unknown; the {len(index)} known ones begin with {known}")
+    return position
 
 
 def as_index(action: Any, n_actions: int) -> int:

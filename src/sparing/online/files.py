@@ -145,6 +145,7 @@ def _decision_header(decision: Decision, call: PendingCall) -> dict[str, Any]:
     chances = [decision.play_probability, decision.call_probability]
     changed = {"action": int(call.action), "chances": chances, "predicted": call.predicted}
     header = {**decision._asdict(), **changed}
+    del header["source"]
     if not decision.unseen:  # as files have been before there was any
         del header["unseen"]
     if decision.cost is None:

@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from sparing.errors import DecisionError, LogError
+from sparing.errors import DecisionError
 from sparing.interval import interval
 from sparing.log.costs import CostsOption, action_costs
 from sparing.log.features.encoder import Encoder
-from sparing.log.labels import normalize_label
 from sparing.log.limits import LARGEST
 from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
 from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.core import CALLS, Context, Core, PendingCall, new
-from sparing.online.decision import Decision, Decisions, as_reward, decide_many
+from sparing.online.decision import Decision, Decisions, as_reward, check_sizes, decide_many, label_index
 from sparing.online.engine import runs
 from sparing.online.engine.state import NoiseMonitor
+from sparing.online.explanation import Explanation
+from sparing.online.explanation import explain as explain_estimate
 from sparing.online.rules import SkipRule
 from sparing.policies.policy import GreedyPolicy
 from sparing.report.notebook import card
@@ -134,16 +135,7 @@ class Learner(Core):
         DecisionError
             If the label is unknown.
         """
-        try:
-            position = self._index.get(normalize_label(name))
-        except LogError:
-            position = None
-        if position is None:
-            known = ", ".join(repr(name) for name in self.action_names[:5])
-            raise DecisionError(
-                f"action {name!r} is unknown; the {self.n_actions} known ones begin with {known}"
-            )
-        return position
+        return label_index(name, self._index)
 
     @property
     def costs(self) -> dict[Hashable, float] | None:
@@ -266,6 +258,7 @@ class Learner(Core):
         eligible: Iterable[Hashable] | None = None,
         context_id: Hashable | None = None,
         costs: CostsOption = None,
+        explain: bool = False,
     ) -> Decision:
         """Choose an action.
 
@@ -280,6 +273,8 @@ class Learner(Core):
         costs : mapping or sequence of K numbers, optional
             Known costs of playing the actions in this round, instead of the learner's. A mapping may leave out actions whose
             cost is the learner's.
+        explain : bool
+            Whether to keep an explanation, for a `Decision.explain` after later rewards.
 
         Returns
         -------
@@ -316,8 +311,13 @@ class Learner(Core):
             cost = None
             if self.action_costs is not None or priced is not None:
                 cost = self._cost(action, priced)
+            estimates = self._estimates or self._present()
+            source: tuple[Any, ...] = (estimates, x, allowed, priced)
+            if explain:
+                source += (explain_estimate(estimates, context, x, action, None, allowed, priced),)
             decision: Decision = new(
-                Decision, (number, name, called, reason, mean, low, high, chances, worth, unseen, cost)
+                Decision,
+                (number, name, called, reason, mean, low, high, chances, worth, unseen, cost, source),
             )
             self.rounds = number + 1
             if called:
@@ -334,6 +334,46 @@ class Learner(Core):
                 if number == self.next_entry:
                     self.enter_context(context)
             return decision
+
+    def explain(
+        self,
+        x: Context,
+        action: Hashable | None = None,
+        *,
+        against: Hashable | None = None,
+        eligible: Iterable[Hashable] | None = None,
+        costs: CostsOption = None,
+    ) -> Explanation:
+        """Explain an estimate by the learner's present state, without deciding.
+
+        Parameters
+        ----------
+        x : mapping, sequence of float or array of shape (d,)
+            The context, as in `decide`.
+        action : hashable, optional
+            Label of the action to explain; by default the eligible one with the highest estimate.
+        against : hashable, optional
+            Label of the action to compare with; by default the eligible one with the highest estimate of the others.
+        eligible : iterable of hashable, optional
+            Labels of the actions that may be played; by default all active ones.
+        costs : mapping or sequence of K numbers, optional
+            Known costs of playing the actions, as in `decide`.
+
+        Returns
+        -------
+        Explanation
+
+        Raises
+        ------
+        DecisionError
+            If the context or the labels are invalid.
+        """
+        context = self.context(x)
+        check_sizes(context)
+        allowed = self._active_mask if eligible is None else self._eligible(eligible)
+        chosen = -1 if action is None else self.index(action)
+        priced = None if costs is None else self.round_costs(costs, allowed)
+        return self.explanation(chosen, context, x, allowed=allowed, against=against, costs=priced)
 
     def _impute_deferred(self) -> None:
         if self._deferred is not None:

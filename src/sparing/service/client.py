@@ -130,6 +130,7 @@ class Client:
         request_id: str | None = None,
         timeout: float | None = None,
         fallback: Label | None = None,
+        explain: bool = False,
     ) -> DecideAnswer:
         """Decide in one context.
 
@@ -147,6 +148,8 @@ class Client:
             Repeating one returns the stored decision; by default a new one.
         timeout, fallback : optional
             Override those of the client.
+        explain : bool
+            Whether the answer has an `explanation`: what each raw column contributed to the estimate.
 
         Returns
         -------
@@ -154,7 +157,7 @@ class Client:
             The fallback, if there is one, instead of an UnreachableError.
         """
         listed = None if eligible is None else list(eligible)
-        asked = _request(context, listed, context_id, subject, request_id)
+        asked = _request(context, listed, context_id, subject, request_id, explain)
         within = self.timeout if timeout is None else timeout
         own = self.fallback if fallback is None else fallback
         try:

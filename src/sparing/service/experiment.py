@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from sparing.errors import DecisionError, SettingError
+from sparing.errors import DecisionError, SettingError, SparingError
 from sparing.log.labels import label_text, shorten
 from sparing.online.decision import Chances, Decision, as_reward
 from sparing.online.learner import Learner
 from sparing.service import events
 from sparing.service.errors import unavailable, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
-from sparing.service.messages import Options
+from sparing.service.messages import ExplanationAnswer, Options
 
 LOGGED, UNIFORM, NAMED = "logged", "uniform", "action:"
 
@@ -127,6 +127,25 @@ class ExperimentState:
         closes = window is not None and (event.needs_reward or not event.active)
         event.expires = event.ts + round((window or 0.0) * events.SECOND) if closes else None
         return event
+
+    def explain(self, event: DecisionEvent, x: np.ndarray, given: Any) -> ExplanationAnswer:
+        """Explain the estimate of a decision's action in context x (d,), given as the request has it, by the present state."""
+        eligible = events.unpack_mask(event.eligible, len(self.active))
+        allowed = self.active if eligible is None else eligible & self.active
+        made = self.learner.explanation(event.action, x, given, allowed=allowed)
+        action, against = (
+            None if name is None else self.labels[self.learner.index(name)]
+            for name in (made.action, made.against)
+        )
+        found = made.to_dict() | {"action": action, "against": against, "model_seq": self.seq}
+        return msgspec.convert(found, ExplanationAnswer)
+
+    def explain_stored(self, event: DecisionEvent, given: Any) -> ExplanationAnswer:
+        """Explain a decision that was made before, by the present state."""
+        try:
+            return self.explain(event, self.learner.context(given), given)
+        except SparingError as error:  # another log may have other columns
+            raise unprocessable(f"the decision cannot be explained by the present state: {error}") from None
 
     def _decide_fallback(self, event: DecisionEvent, allowed: np.ndarray | None) -> None:
         chances = self._variant_probabilities(self.options.fallback, allowed)

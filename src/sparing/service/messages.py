@@ -25,9 +25,51 @@ class DecideRequest(Struct, forbid_unknown_fields=True):
     context_id: RequestKey | int | None = None
     subject: RequestKey | None = None
     request_id: RequestKey | None = None
+    explain: bool = False  # whether to say what each column contributed to the estimate; not stored
 
 
-class DecideAnswer(Struct):
+class WordAnswer(Struct):
+    """A word's part of the contribution of its text; the empty word is the rest, less an average text."""
+
+    word: str
+    amount: float
+    gap: float | None
+
+
+class ContributionAnswer(Struct):
+    """What a raw column contributed to an estimate and to its gap, compared with the average context.
+
+    `interactions` are kernel features, `cost` is the known cost. `words` are the strongest ones of a text and the rest; they sum to it.
+    """
+
+    column: str
+    kind: str
+    value: bool | int | float | str | None
+    amount: float
+    gap: float | None
+    note: str
+    words: list[WordAnswer]
+
+
+class ExplanationAnswer(Struct):
+    """Why an action has its estimate: `base` and the amounts sum to `estimate`, `base_gap` and the gaps to `gap`, to rounding.
+
+    The gap is to `against`, the eligible action with the highest estimate of the others. `base` is the estimate in the average context of
+    `rows` rows, or with all features 0 if there are none. `model_seq` is the state that is explained.
+    """
+
+    action: Label
+    against: Label | None
+    estimate: float
+    gap: float | None
+    base: float
+    base_gap: float | None
+    contributions: list[ContributionAnswer]
+    rows: int
+    model_seq: int
+
+
+class DecideAnswer(Struct, omit_defaults=True):
     """The action to play, whether its reward is needed, why, and with which probabilities.
 
     From `low` to `high` is the 95 % interval of its mean reward, `value`; for learners with confidence sets, an interval that
@@ -47,6 +89,7 @@ class DecideAnswer(Struct):
     arm: str
     model_seq: int
     reward_by: str | None
+    explanation: ExplanationAnswer | None = None  # if it was asked for
 
     @property
     def is_fallback(self) -> bool:
@@ -247,7 +290,7 @@ class About(Struct):
     open: int
 
 
-class Record(Struct):
+class Record(Struct, omit_defaults=True):
     """A stored decision and its outcome; the interval of a decision made before release 0.3 is one deviation to each side.
 
     `value`, `low` and `high` are None once the context is erased.
@@ -270,6 +313,7 @@ class Record(Struct):
     context_id: RequestKey | int | None
     reward: float | None
     outcome: str | None  # `reward`, `default`, `expired`, `void`, …; None while there is none
+    explanation: ExplanationAnswer | None = None  # by the present state, if it was asked for
 
 
 class Records(Struct):
@@ -410,6 +454,7 @@ class Gaps(Struct, frozen=True):
 class Recent(Struct, frozen=True):
     """A recent decision."""
 
+    decision_id: str
     time: str
     action: Label
     needs_reward: bool

@@ -12,7 +12,7 @@ from sparing.service import events
 from sparing.service.errors import ServiceError, conflict, not_found, outdated, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.experiment import ExperimentState
-from sparing.service.messages import DecideAnswer, DecideRequest, Label, RewardAnswer
+from sparing.service.messages import DecideAnswer, DecideRequest, ExplanationAnswer, Label, RewardAnswer
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store import StoredDecision, WriteBatch
 
@@ -97,6 +97,7 @@ class TransactionHandler:
         """Decide, or return the stored decision of the same request."""
         experiment, asked = self.registry.get(work.experiment), work.asked
         model = experiment.model
+        given = np.array(asked.context) if isinstance(asked.context, list) else asked.context
         if asked.request_id is not None:
             stored = self._requests.get((experiment.number, asked.request_id))
             if stored is not None:
@@ -112,14 +113,14 @@ class TransactionHandler:
                         f"request_id {asked.request_id!r} was used for another request. Use a new one",
                         "request_id",
                     )
-                return answer(model, stored.decision)
+                explained = model.explain_stored(stored.decision, given) if asked.explain else None
+                return answer(model, stored.decision, explained)
             if events.may_be_decision(asked.request_id) and events.id_bytes(asked.request_id) in self._ids:
                 raise conflict(
                     "request_conflict",
                     f"request_id {asked.request_id!r} is the id of another decision. Use a new one",
                     "request_id",
                 )
-        given = np.array(asked.context) if isinstance(asked.context, list) else asked.context
         try:
             x = model.learner.context(given)
             decided = DecisionEvent(
@@ -136,6 +137,7 @@ class TransactionHandler:
                 active=work.active,
             )
             model.decide(decided, x)
+            explained = model.explain(decided, x, given) if asked.explain else None
             self.record(experiment, decided, x)
         except ServiceError:
             raise
@@ -144,7 +146,7 @@ class TransactionHandler:
         experiment.unseen += isinstance(given, dict) and bool(model.learner.encoder.unseen(given))
         self.rows.count(decided, decided=1)
         self.load([StoredDecision(decided, None)])
-        return answer(model, decided)
+        return answer(model, decided, explained)
 
     def reward(self, work: Reward) -> RewardAnswer:
         """Take a reward; the first one counts."""
@@ -287,7 +289,9 @@ def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnsw
     raise conflict("expired", f"the decision is already closed ({closed.kind}); the reward came too late")
 
 
-def answer(model: ExperimentState, decided: DecisionEvent) -> DecideAnswer:
+def answer(
+    model: ExperimentState, decided: DecisionEvent, explained: ExplanationAnswer | None = None
+) -> DecideAnswer:
     return DecideAnswer(
         events.id_text(decided.decision_id),
         model.labels[decided.action],
@@ -302,4 +306,5 @@ def answer(model: ExperimentState, decided: DecisionEvent) -> DecideAnswer:
         decided.arm,
         decided.model_seq,
         None if decided.expires is None else events.time_text(decided.expires),
+        explained,
     )

@@ -57,6 +57,15 @@ class Column(ABC):
         """Whether the log shows nothing of a value: a category that it never had, or a number outside its range."""
         return False
 
+    def note(self, value: Any) -> str:
+        """What is particular about a live value, in a few words; empty for most."""
+        if value is None or self.is_missing(value):
+            return "missing"
+        return self._beyond(value) if self.unseen(value) else ""
+
+    def _beyond(self, value: Any) -> str:
+        return "not in the log"
+
     @abstractmethod
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells (n,) into zeros (n, width)."""
@@ -257,6 +266,10 @@ class NumberColumn(Column):
 
     def unseen(self, value: Any) -> bool:
         return not self.is_missing(value) and not self._low <= self.number(value) <= self._high
+
+    def _beyond(self, value: Any) -> str:
+        end = self._low if cells.as_number(value) < self._low else self._high
+        return f"beyond the log, counted as {end:.4g}"
 
     @property
     def usual(self) -> tuple[float, float]:

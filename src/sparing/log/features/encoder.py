@@ -134,7 +134,7 @@ class Encoder:
         return self.is_raw and self.names == feature_names(None, self.size)
 
     @cached_property
-    def _spans(self) -> list[tuple[Column, int, int]]:
+    def spans(self) -> list[tuple[Column, int, int]]:
         """Each column, with its first coordinate and the one after its last."""
         ends = itertools.accumulate(
             (len(column.names) for column in self.columns), initial=int(self.constant)
@@ -145,7 +145,7 @@ class Encoder:
     def linear(self) -> slice:
         """The coordinates of the columns, from which the kernel is computed."""
         first = int(self.constant)
-        return slice(first, self._spans[-1][2] if self._spans else first)
+        return slice(first, self.spans[-1][2] if self.spans else first)
 
     @cached_property
     def blocks(self) -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class Encoder:
         numbers: list[Any] = []
         words: list[Any] = []
         others: list[Any] = []
-        for column, place, stop in self._spans:
+        for column, place, stop in self.spans:
             name, put = column.column, column.put(place)
             if isinstance(column, NumberColumn):
                 numbers.append((name, place, column.mean, 1 / column.scale, *column.usual, put, column))
@@ -312,6 +312,26 @@ class Encoder:
                 found.append(name)
         return tuple(found)
 
+    def raw_row(self, row: Any) -> Mapping[str, Any] | None:
+        """Return the raw columns of what `named` takes; None for numbers, which have no names.
+
+        Parameters
+        ----------
+        row : Any
+            A row with names, or anything else.
+        """
+        if isinstance(row, Mapping):
+            return row
+        if hasattr(row, "to_dict") and hasattr(row, "index") and not hasattr(row, "columns"):
+            given: Mapping[str, Any] = row.to_dict()
+            return given if all(isinstance(name, str) for name in given) else None
+        if hasattr(row, "__arrow_c_stream__"):
+            import pyarrow as pa
+
+            found: Mapping[str, Any] = pa.table(row).to_pylist()[0]
+            return found
+        return None
+
     @cached_property
     def _known(self) -> frozenset[str]:
         """The columns that a row may have: those that are used, and those that are ignored."""
@@ -361,7 +381,7 @@ class Encoder:
         """
         return tuple(
             column.column
-            for column, first, stop in self._spans
+            for column, first, stop in self.spans
             if self.kernel is not None or any(first <= feature < stop for feature in features)
         )
 
@@ -391,7 +411,7 @@ class Encoder:
             raise LogError(self._difference([name for name in batch.schema.names if name in self.by_column]))
         out = np.zeros((batch.num_rows, self.size))
         out[:, : self.linear.start] = 1.0
-        for column, first, stop in self._spans:
+        for column, first, stop in self.spans:
             if column.column in wanted:
                 column.fill(batch.column(column.column), out[:, first:stop], first_row=first_row)
         if self.kernel is not None:
@@ -524,7 +544,7 @@ class Encoder:
     @cached_property
     def _homes(self) -> dict[int, tuple[Column, int]]:
         """The column of each coordinate, and the coordinate's index in it."""
-        return {first + i: (column, i) for column, first, stop in self._spans for i in range(stop - first)}
+        return {first + i: (column, i) for column, first, stop in self.spans for i in range(stop - first)}
 
     def described(self) -> str:
         """Return the kind of each column, in one line."""

@@ -13,7 +13,7 @@ from sparing.errors import LogError
 from sparing.log.labels import shorten
 from sparing.service import corrections, dashboard, erasure, events
 from sparing.service import export as exports
-from sparing.service.errors import ServiceError, unprocessable
+from sparing.service.errors import ServiceError, conflict, unprocessable
 from sparing.service.http.endpoint import DIGITS, ENDPOINTS, EXPERIMENT, Call, Endpoint, Reply, endpoint
 from sparing.service.messages import (
     MAX_BATCH,
@@ -57,7 +57,8 @@ def hashed_subject(service: Service, subject: str | None) -> bytes | None:
 async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAnswer:
     """Decide in a context: the action to play, whether its reward is needed, and why.
 
-    Repeating a `request_id` returns the stored answer; with another payload it is refused (409).
+    Repeating a `request_id` returns the stored answer; with another payload it is refused (409). `explain` adds what each column
+    contributed to the estimate. It is not stored: a repeated request is explained by the present state (`model_seq`).
     """
     answer: DecideAnswer = await service.writer.submit(asked(service, call.path["experiment"], body))
     return answer
@@ -147,12 +148,26 @@ def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) ->
     return int(said)
 
 
-@endpoint("GET", EXPERIMENT + "/decisions/{decision:any}", role="read")
+@endpoint(
+    "GET",
+    EXPERIMENT + "/decisions/{decision:any}",
+    role="read",
+    query={"explain": "`true` adds what each column contributed to the estimate, by the present state."},
+)
 async def decision(service: Service, call: Call) -> Record:
     """One decision, by its decision_id or request_id."""
     experiment = service.registry.get(call.path["experiment"])
+    wanted = call.query.get("explain", "false")
+    if wanted not in ("true", "false"):
+        raise unprocessable(f"explain={shorten(wanted)}; must be true or false", "explain")
     found = await corrections.find_decision(service.store, experiment, call.path["decision"])
-    return dashboard.recorded(experiment, found)
+    record = dashboard.recorded(experiment, found)
+    if wanted == "true":
+        context = found.decision.context
+        if context is None:
+            raise conflict("erased", "the context of the decision was erased; it cannot be explained")
+        record.explanation = experiment.model.explain_stored(found.decision, events.unpack_context(context))
+    return record
 
 
 @endpoint(

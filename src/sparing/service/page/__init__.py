@@ -8,7 +8,7 @@ FILES: dict[str, tuple[str, str]] = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
 } | {
     f"/{name}.js": (f"{name}.js", "text/javascript; charset=utf-8")
-    for name in ("page", "access", "charts", "actions", "panels", "text")
+    for name in ("page", "access", "charts", "actions", "explanation", "panels", "text")
 }
 
 # What every file is sent with.

@@ -3,6 +3,7 @@
 import { Refused, setUpKeyForm, setUpModes, showKeyForm, ask } from "./access.js";
 import { renderActions, setUpActions } from "./actions.js";
 import { Bands, Stacked, stepName } from "./charts.js";
+import { setUpExplanations } from "./explanation.js";
 import { renderGaps, renderHeadline, renderLook, renderRecent } from "./panels.js";
 import { byId, setClock, duration, el, exact, fill, number, plural, tick, write } from "./text.js";
 
@@ -171,6 +172,7 @@ function setUp() {
   setUpActions();
   setUpKeyForm(refresh);
   setUpModes(() => state.name, refresh);
+  setUpExplanations(() => state.name);
   addEventListener("hashchange", refresh);
   document.addEventListener("visibilitychange", () => document.hidden || refresh());
   byId("switcher").addEventListener("change", (event) => {

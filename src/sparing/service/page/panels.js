@@ -209,7 +209,10 @@ export function renderRecent({ recent }) {
   }
   const column = (name, kind) => el("th", { scope: "col", class: kind }, name);
   const head = el("tr", null, column("when"), column("action"), column("reward"), column("received", "right"));
-  fill(byId("recent"), el("table", { class: "recent-table" }, el("thead", null, head), el("tbody", null, ...recent.slice(0, SHOWN).map(recentRow))));
+  const held = document.activeElement?.dataset?.decision;
+  const table = el("table", { class: "recent-table" }, el("thead", null, head), el("tbody", null, ...recent.slice(0, SHOWN).map(recentRow)));
+  fill(byId("recent"), table, el("p", { class: "note" }, "Select an action to see which columns its estimate comes from."));
+  if (held && !document.activeElement?.dataset?.decision) byId("recent").querySelector(`button[data-decision="${CSS.escape(held)}"]`)?.focus();
 }
 
 function recentRow(row) {
@@ -219,7 +222,7 @@ function recentRow(row) {
     "tr",
     null,
     el("td", { class: "when" }, time(row.time)),
-    el("td", { title: name }, el("bdi", { class: "name" }, name)),
+    el("td", { title: `${name}: why?` }, el("button", { type: "button", class: "link", "data-decision": row.decision_id }, el("bdi", { class: "name" }, name))),
     el("td", { class: `why ${kind}`, title: `reason ${row.reason}, arm ${row.arm}` }, inWords(row.reason, row.needs_reward)),
     el("td", { class: "right" }, received(row)),
   );
