@@ -35,7 +35,7 @@ def load(name: str) -> tuple[np.ndarray, np.ndarray]:
         with np.load(Path(os.environ[FOLDER]) / f"{name}.npz", allow_pickle=False) as arrays:
             features, rewards = arrays["X"].astype(float), arrays["R"].astype(float)
     elif name == "llm-routing":
-        world = RoutingWorld(datasets.load("llm-routing"), cost_weight=3.0)
+        world = RoutingWorld(datasets.load("llm-routing"), cost_weight=3.0, features="prompt_features")
         features, rewards = np.asarray(world.features), np.asarray(world.means)
     else:
         found = datasets.load(name)

@@ -47,7 +47,7 @@ def units(setting: Setting) -> list[Record]:
 @functools.cache
 def prompts(weight: float) -> RoutingWorld:
     """Prompts and what their answers are worth; made once in a process."""
-    return RoutingWorld(datasets.load("llm-routing"), cost_weight=weight)
+    return RoutingWorld(datasets.load("llm-routing"), cost_weight=weight, features="prompt_features")
 
 
 def run(unit: Record) -> Record:

@@ -104,6 +104,20 @@ def test_the_world_is_quality_less_weighted_cost(routing):
         RoutingWorld(routing(), cost_weight=-1)
 
 
+def test_contexts_are_the_prompts_themselves(routing):
+    found = routing()
+    world = RoutingWorld(found)
+    log = hidden_model_log(world, seed=3)
+    live = world.live_rows[0]
+    assert np.array_equal(log.encoder.encode({"prompt": found.prompts[live]}), world.features[live])
+    assert np.array_equal(log.contexts, world.features[world.log_rows])
+    before = RoutingWorld(found, features="prompt_features")
+    assert before.n_features == 27
+    assert hidden_model_log(before).encoder.is_raw
+    with pytest.raises(SettingError, match="features='words'"):
+        RoutingWorld(found, features="words")
+
+
 def test_the_hidden_model_is_never_logged_and_the_shares_are_known(routing):
     world = RoutingWorld(routing(VAL * 50))
     log = hidden_model_log(world, seed=3)

@@ -27,7 +27,7 @@ def load(name: str) -> datasets.Dataset:
 @functools.cache
 def prompts(weight: float) -> RoutingWorld:
     """Prompts and what their answers are worth, a dollar being worth `weight`; made once in a process."""
-    return RoutingWorld(datasets.load("llm-routing"), cost_weight=weight)
+    return RoutingWorld(datasets.load("llm-routing"), cost_weight=weight, features="prompt_features")
 
 
 def run_classes(unit: Record) -> Record:

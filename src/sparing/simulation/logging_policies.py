@@ -186,6 +186,7 @@ def draw_log(
         propensities=distribution[np.arange(len(actions)), actions],
         support=Support.from_distribution(distribution),
         context_ids=stream.context_ids,
+        encoder=getattr(world, "encoder", None),
     )
 
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from sparing.errors import SettingError
 from sparing.log import Log
+from sparing.log.features import Encoder, Features, text
+from sparing.log.tables import open_table
 from sparing.policies.policy import Policy
 from sparing.simulation.datasets import Dataset, Routing, prompt_features
 from sparing.validation import integer, number, one_of
@@ -222,6 +224,8 @@ class _RowsWorld(ABC):
     features: np.ndarray
     log_rows: np.ndarray
     live_rows: np.ndarray
+    encoder: Encoder | None = None
+    """Encodes raw contexts; None if they are numbers."""
 
     @property
     def n_features(self) -> int:
@@ -308,22 +312,30 @@ class ClassificationWorld(_RowsWorld):
 class RoutingWorld(_RowsWorld):
     """Routing of prompts to language models: r = quality − cost_weight·cost, as recorded, without noise.
 
-    Prompts of `val` are logged, those of `test_holdout` played live; contexts are `prompt_features` fitted on `val`.
+    Prompts of `val` are logged, those of `test_holdout` played live. A context is `{"prompt": TEXT}`, encoded as a text that is
+    fitted on `val`.
 
     Parameters
     ----------
     routing : Routing
     cost_weight : float
         Value of a dollar in units of quality.
+    features : {"text", "prompt_features"}
+        With "prompt_features", contexts are the 27 numbers of `datasets.prompt_features` instead.
     """
 
-    def __init__(self, routing: Routing, *, cost_weight: float = 0.0) -> None:
+    def __init__(self, routing: Routing, *, cost_weight: float = 0.0, features: str = "text") -> None:
+        one_of("features", features, ("text", "prompt_features"))
         self.name, self.action_names = "llm-routing", routing.models
         self.cost_weight = number("cost_weight", cost_weight, least=0)
         self.means = routing.quality - self.cost_weight * routing.cost
         self.log_rows, self.live_rows = routing.rows("val"), routing.rows("test_holdout")
         logged = [routing.prompts[row] for row in self.log_rows]
-        self.features = prompt_features(routing.prompts, fitted_on=logged)
+        if features == "prompt_features":
+            self.features = prompt_features(routing.prompts, fitted_on=logged)
+        else:
+            self.encoder = Features((("prompt", text()),)).fit(open_table({"prompt": logged}), ["prompt"])
+            self.features = self.encoder.encode_table({"prompt": list(routing.prompts)})
 
     def _stream(self, rows: np.ndarray, rng: np.random.Generator) -> Stream:
         return Stream(self.features[rows], self.means[rows], np.zeros(len(rows)), rows)
