@@ -50,6 +50,7 @@ def test_logs_carry_costs(tmp_path):
                 assert np.array_equal(again.costs, log.costs)
         (lost,) = [s for s in sparing.write_log(log, tmp_path / "log.csv") if "costs" in s]
         assert "costs=" in lost
+        assert any("costs are lost" in s for s in sparing.write_log(log, tmp_path / "log.dsjson"))
     assert np.array_equal(sparing.read_log(tmp_path / "log.csv", costs=COSTS).costs, fixed.costs)
     arrays = {"contexts": [[1.0]] * 2, "actions": ["a", "b"], "rewards": [0.0, 1.0]}
     assert sparing.Log.from_arrays(**arrays, costs={"a": 1, "b": 0}).costs.tolist() == [1.0, 0.0]

@@ -77,6 +77,7 @@ EXPECTED_CHANGES = {
 }
 """Numbers that may differ from those recorded, by case and place in the JSON, and why. Keys may be added, types may not change."""
 
+KNOWN_COSTS = "known costs of the actions (0.3)"
 WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
 
 EXPECTED_NULLABLE = {
@@ -88,6 +89,11 @@ EXPECTED_NULLABLE = {
     )
 }
 EXPECTED_ADDITIONS = {
+    "store-about:*options/costs": KNOWN_COSTS,
+    "store-summary:*/actions/*/cost": KNOWN_COSTS,
+    "store-records:*cost": KNOWN_COSTS,
+    "openapi:*/cost": KNOWN_COSTS,
+    "openapi:*/costs": KNOWN_COSTS,
     "store-about:*options/holdout_group": "experiments hold out subjects independently (0.3)",
     "openapi:*holdout_group": "experiments hold out subjects independently (0.3)",
     "plan-*:warnings": "where the log contradicts the plan's assumptions (0.3)",

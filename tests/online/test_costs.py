@@ -61,6 +61,9 @@ def test_compiled_code_is_the_reference(kind, bounds, monkeypatch):
             for one in (learner, plain):
                 one.add_action("new", cost=0.05)
                 use_reference_choice(plain)
+        if t == 120 and learner.prior is not None:
+            for one in (learner, plain):
+                one.refresh()
         active = [name for name in learner.action_names if learner.active()[learner.index(name)]]
         eligible = None if t % 4 else rng.choice(np.array(active, dtype=object), 3, replace=False).tolist()
         costs = None
@@ -79,6 +82,25 @@ def test_compiled_code_is_the_reference(kind, bounds, monkeypatch):
             plain.update(other, reward)
     assert counts["explore"] > 5
     assert learner.digest() == plain.digest()
+
+
+@pytest.mark.parametrize("kind", ["confident", "economical", "lints", "certified"])
+def test_costs_of_single_rounds_alone(kind):
+    """A learner without costs, in which actions share the prior: each round has its own."""
+    make, settings = LEARNERS[kind]
+    rng, theta = np.random.default_rng(3), parameters(3)
+    learner = make(make_log(3, theta, never=[2, 4, 5], rows=40), **settings)
+    plain = learner.copy()
+    use_reference_choice(plain)
+    for t in range(80):
+        x, costs = rng.random(3), rng.choice(DRAWN, 6)
+        priced = costs.tolist() if t % 3 else None
+        first, second = (one.decide(x, costs=priced) for one in (learner, plain))
+        assert first[:7] == second[:7], f"step {t}"
+        assert first.cost == (costs[first.action] if t % 3 else None)
+        for one, decision in ((learner, first), (plain, second)):
+            if decision.needs_reward and t % 2:
+                one.update(decision, 0.3)
 
 
 def shifted(log, costs):

@@ -202,7 +202,8 @@ class Core:
         scratch = self.sets.scratch
         return (scratch.observed, scratch.pending) if costs is None else self.sets.repriced(costs)
 
-    def _cost(self, action: int, costs: np.ndarray | None) -> float | None:
+    def cost(self, action: int, costs: np.ndarray | None = None) -> float | None:
+        """Known cost of playing an action (index), of `costs` (K,) if those of the round are given; None if none is known."""
         known = self.action_costs if costs is None else costs
         return None if known is None else float(known[action])
 
@@ -439,7 +440,7 @@ class Core:
 
     def _proposal(self, chosen: Chosen, costs: np.ndarray | None = None) -> Decision:
         action, reason, mean, spread, chances, worth = chosen
-        limits, cost = interval(mean, spread, self.half_widths), self._cost(action, costs)
+        limits, cost = interval(mean, spread, self.half_widths), self.cost(action, costs)
         return Decision(-1, action, reason in CALLS, reason, mean, *limits, chances, worth, cost=cost)
 
     def open_call(self, action: int, x: Context, *, deferred: bool = False) -> int:

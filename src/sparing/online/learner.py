@@ -310,7 +310,7 @@ class Learner(Core):
             name, (low, high) = self.action_names[action], interval(mean, spread, self.half_widths)
             cost = None
             if self.action_costs is not None or priced is not None:
-                cost = self._cost(action, priced)
+                cost = self.cost(action, priced)
             estimates = self._estimates or self._present()
             source: tuple[Any, ...] = (estimates, x, allowed, priced)
             if explain:

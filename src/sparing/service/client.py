@@ -131,6 +131,7 @@ class Client:
         timeout: float | None = None,
         fallback: Label | None = None,
         explain: bool = False,
+        costs: Mapping[str, float] | None = None,
     ) -> DecideAnswer:
         """Decide in one context.
 
@@ -150,6 +151,8 @@ class Client:
             Override those of the client.
         explain : bool
             Whether the answer has an `explanation`: what each raw column contributed to the estimate.
+        costs : mapping, optional
+            Known costs of playing the actions in this round, by label; others have those of the experiment.
 
         Returns
         -------
@@ -157,7 +160,8 @@ class Client:
             The fallback, if there is one, instead of an UnreachableError.
         """
         listed = None if eligible is None else list(eligible)
-        asked = _request(context, listed, context_id, subject, request_id, explain)
+        priced = None if costs is None else {str(name): float(cost) for name, cost in costs.items()}
+        asked = _request(context, listed, context_id, subject, request_id, explain, priced)
         within = self.timeout if timeout is None else timeout
         own = self.fallback if fallback is None else fallback
         try:

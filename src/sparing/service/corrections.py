@@ -30,7 +30,8 @@ FIRST = "select min(seq) from outcomes where decision_seq = $1 and kind in ('rew
 EARLIER = "select seq from decisions where seq < $1 and ts < $2 order by seq desc limit 1"
 LATER = "select seq from decisions where seq > $1 and ts >= $2 order by seq limit 1"
 OTHERS = (
-    "select coalesce(sum(o.value), 0.0), coalesce(sum(o.value * o.value), 0.0) from decisions d "
+    "select coalesce(sum(o.value - coalesce(d.cost, 0.0)), 0.0), "
+    "coalesce(sum((o.value - coalesce(d.cost, 0.0)) * (o.value - coalesce(d.cost, 0.0))), 0.0) from decisions d "
     "join outcomes o on o.decision_seq = d.seq and o.closes = 1 where d.experiment = $1 and d.seq > $2 and d.seq < $3 "
     "and d.reason = $4 and d.arm = $5 and d.needs_reward = $6 and d.seq <> $7"
 )
@@ -208,5 +209,6 @@ async def _replace_total(store: Store, decision: DecisionEvent, value: float) ->
     group = decision.reason, decision.arm, int(decision.needs_reward)
     between = before[0][0] if before else 0, after[0][0] if after else 2**62
     ((total, squares),) = await store.driver.rows(OTHERS, decision.experiment, *between, *group, decision.seq)
+    value -= decision.cost or 0.0
     row = (total + value, squares + value * value, decision.experiment, hour, *group)
     await store.driver.many(TOTALS, [row])

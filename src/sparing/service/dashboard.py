@@ -327,6 +327,8 @@ def _actions(model: ExperimentState, about_log: dict[str, Any]) -> list[Action]:
     learner, sets = model.learner, model.learner.sets
     logged, live, played = sets.logged, sets.live, model.played
     mean, half = sets.evaluate(_center(model, about_log))
+    costs = learner.action_costs
+    mean = mean if costs is None else mean - costs
     partly = (logged < 2 * learner.n_features) | partly_logged(about_log, learner.n_actions)
     learnt: dict[int, Literal["yes", "partly", "never tried"]] = {0: "yes", 1: "partly", 2: "never tried"}
     order = np.lexsort((-logged, -played))
@@ -341,8 +343,20 @@ def _actions(model: ExperimentState, about_log: dict[str, Any]) -> list[Action]:
     )
     rows = zip(order.tolist(), *(column[order].tolist() for column in columns), strict=True)
     return [
-        Action(model.labels[number], n, new, chosen, share, learnt[code], *rest)
-        for number, n, new, chosen, share, code, *rest in rows
+        Action(
+            model.labels[number],
+            n,
+            new,
+            chosen,
+            share,
+            learnt[code],
+            gone,
+            value,
+            low,
+            high,
+            learner.cost(number),
+        )
+        for number, n, new, chosen, share, code, gone, value, low, high in rows
     ]
 
 

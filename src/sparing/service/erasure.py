@@ -1,7 +1,7 @@
 """Erasure of contexts from the store and from every state file; decisions and rewards stay.
 
 Erased are a decision's context, context id and subject, and what would give a context back by trying all: the hash of the request,
-the estimate with its limits, and the value of the call. The request_id stays, so that a retry is refused and not decided anew.
+the estimate with its limits, the value of the call, and the costs of the request. The request_id stays, so that a retry is refused and not decided anew.
 The learner's sums stay too; of the contexts that stand for future ones, erased ones are withdrawn. A replay needs contexts, so it can
 start only at the state that an erasure writes: the experiment's floor is raised to it.
 
@@ -82,7 +82,7 @@ class ErasureTarget(NamedTuple):
         if found:
             await store.driver.many(
                 "update decisions set context = null, context_id = null, subject = null, request_hash = null, "
-                "value = 0, low = 0, high = 0, worth = null where seq = $1",
+                "value = 0, low = 0, high = 0, worth = null, costs = null where seq = $1",
                 found,
             )
         return len(found)

@@ -59,6 +59,10 @@ class DecisionEvent(Struct, gc=False):
     model_seq: int = 0
     active: bool = True  # False for one whose activation is deferred
     expires: int | None = None
+    costs: bytes | None = (
+        None  # known costs of the request, of `pack_costs`; None for those of the experiment
+    )
+    cost: float | None = None  # known cost of the action; None if none is known
 
 
 class OutcomeEvent(Struct, gc=False):
@@ -116,6 +120,15 @@ def unpack_mask(stored: bytes | None, n_actions: int) -> np.ndarray | None:
     if stored is None:
         return None
     return np.unpackbits(np.frombuffer(stored, dtype=np.uint8), count=n_actions).astype(np.bool_)
+
+
+def pack_costs(costs: np.ndarray | None) -> bytes | None:
+    return None if costs is None else costs.astype("<f8").tobytes()
+
+
+def unpack_costs(stored: bytes | None) -> np.ndarray | None:
+    """Return the costs (K,) of `pack_costs`."""
+    return None if stored is None else np.frombuffer(stored, dtype="<f8").astype(np.float64)
 
 
 def new_id() -> bytes:

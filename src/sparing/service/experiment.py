@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from sparing.errors import DecisionError, SettingError, SparingError
+from sparing.errors import DecisionError, InputError, SettingError, SparingError
+from sparing.log.costs import action_costs
 from sparing.log.labels import label_text, shorten
 from sparing.online.decision import Chances, Decision, as_reward
 from sparing.online.learner import Learner
@@ -66,6 +67,7 @@ class ExperimentState:
         self.open: dict[int, PendingDecision] = {}
         self._expiring: list[tuple[int, int]] = []
         self.learner, self.options, self._learnt = learner, options, learner.sets.digest
+        self._apply_costs()
         self.played = np.zeros(learner.n_actions, dtype=np.int64)
         self.sync_actions()
 
@@ -78,6 +80,26 @@ class ExperimentState:
         self.active = learner.active()
         self.played = np.append(self.played, np.zeros(learner.n_actions - len(self.played), dtype=np.int64))
         self._served: dict[str, np.ndarray] = {}
+
+    def _apply_costs(self) -> None:
+        """Let the learner have the known costs of the options."""
+        given = self.options.costs
+        costs = None if given is None else action_costs(given, self.learner.action_names)
+        present = self.learner.action_costs
+        same = costs is present or (
+            costs is not None and present is not None and np.array_equal(costs, present)
+        )
+        if not same:
+            self.learner.set_costs(costs)
+
+    def costs(self, given: Any, allowed: np.ndarray | None) -> np.ndarray | None:
+        """Return the costs (K,) of a request; None if it has none."""
+        if given is None:
+            return None
+        try:
+            return self.learner.round_costs(given, self.active if allowed is None else allowed)
+        except InputError as error:
+            raise unprocessable(str(error), "costs", "costs") from None
 
     def number(self, label: Any) -> int | None:
         """Return the number of an action by its label; True is not 1 here."""
@@ -110,18 +132,19 @@ class ExperimentState:
         if self.mode == "paused":
             raise unavailable("paused", "the experiment is paused. Set its mode to live, shadow or fallback")
         allowed = events.unpack_mask(event.eligible, len(self.active))
-        plan = None
+        costs, plan = events.unpack_costs(event.costs), None
         if self.mode == "live":
-            plan = self._decide_live(event, x, allowed)
+            plan = self._decide_live(event, x, allowed, costs)
         else:
             self._decide_fallback(event, allowed)
         if event.needs_reward and (plan is None or not plan.needs_reward):
             self.learner.check_learnable(event.action, x)
         if plan is None:
-            event.value, event.low, event.high = self.learner.value(event.action, x)
+            event.value, event.low, event.high = self.learner.value(event.action, x, costs)
             event.worth = None
         else:
             event.value, event.low, event.high, event.worth = plan.value, plan.low, plan.high, plan.worth
+        event.cost = self.learner.cost(event.action, costs)
         event.model_seq = self.seq
         window = self.options.reward_window
         closes = window is not None and (event.needs_reward or not event.active)
@@ -132,7 +155,11 @@ class ExperimentState:
         """Explain the estimate of a decision's action in context x (d,), given as the request has it, by the present state."""
         eligible = events.unpack_mask(event.eligible, len(self.active))
         allowed = self.active if eligible is None else eligible & self.active
-        made = self.learner.explanation(event.action, x, given, allowed=allowed)
+        costs, known = events.unpack_costs(event.costs), self.learner.action_costs
+        if costs is not None:  # actions may have been added since
+            later = np.zeros(len(self.active)) if known is None else known
+            costs = np.append(costs, later[len(costs) :])
+        made = self.learner.explanation(event.action, x, given, allowed=allowed, costs=costs)
         action, against = (
             None if name is None else self.labels[self.learner.index(name)]
             for name in (made.action, made.against)
@@ -156,7 +183,7 @@ class ExperimentState:
         event.call_probability = event.play_probability if event.needs_reward else 0.0
 
     def _decide_live(
-        self, event: DecisionEvent, x: np.ndarray, allowed: np.ndarray | None
+        self, event: DecisionEvent, x: np.ndarray, allowed: np.ndarray | None, costs: np.ndarray | None
     ) -> Decision | None:
         """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds.
 
@@ -172,10 +199,12 @@ class ExperimentState:
             context_id=None if event.context_id is None else msgspec.json.decode(event.context_id),
             entropy=self.salt + who,
             spot_checks=not quiet,
+            costs=costs,
         )
         if spent and plan.needs_reward:
-            best = self.learner.best(x, allowed)
-            plan = Decision(-1, best, False, events.BUDGET, *self.learner.value(best, x), Chances(1.0, 0.0))
+            best = self.learner.best(x, allowed, costs)
+            value = self.learner.value(best, x, costs)
+            plan = Decision(-1, best, False, events.BUDGET, *value, Chances(1.0, 0.0))
         held_out = self._variant_probabilities(options.holdout_policy, allowed) if apart else mask
         event.arm, event.action, served = "policy", plan.action, True
         event.reason, event.needs_reward = plan.reason, plan.needs_reward
@@ -187,7 +216,7 @@ class ExperimentState:
             event.reason, event.needs_reward = events.UNIFORM, True
         elif not plan.needs_reward and check and self._uniform("check", who) < check:
             event.reason, event.needs_reward = events.CHECK, True
-        play, call = self._policy_probability(plan, event.action, x, allowed, check)
+        play, call = self._policy_probability(plan, event.action, x, allowed, check, costs)
         if apart or explore:
             aside, uniform = apart * held_out[event.action], explore / int(mask.sum())
             play = float(aside + (1 - apart) * (uniform + (1 - explore) * play))
@@ -196,14 +225,20 @@ class ExperimentState:
         return plan if served else None
 
     def _policy_probability(
-        self, plan: Decision, action: int, x: np.ndarray, allowed: np.ndarray | None, check: float
+        self,
+        plan: Decision,
+        action: int,
+        x: np.ndarray,
+        allowed: np.ndarray | None,
+        check: float,
+        costs: np.ndarray | None,
     ) -> Chances:
         """Return the probabilities that the learner with its checks plays an action, and that it calls for it."""
         if action == plan.action:
             play, call = plan.play_probability, plan.call_probability
             return Chances(play, call + (play - call) * check)
         if plan.needs_reward and self.learner.explore == "sampled":
-            chance = self.learner.chance(action, x, allowed)
+            chance = self.learner.chance(action, x, allowed, costs)
             return Chances(chance, chance)
         return Chances(0.0, 0.0)
 
@@ -364,11 +399,16 @@ class ExperimentState:
         body = event.read()
         if event.kind == events.OPTIONS:
             self.options = msgspec.convert(body, Options)
+            self._apply_costs()
             self._served = {}
         elif event.kind == events.MODE:
             self.mode = body["mode"]
         elif event.kind == events.ACTION:
-            self.learner.add_action(body["label"], body["features"])
+            cost = body.get("cost")
+            self.learner.add_action(body["label"], body["features"], cost=cost)
+            if cost is not None:
+                costs = {**(self.options.costs or {}), label_text(self.learner.action_names[-1]): cost}
+                self.options = msgspec.structs.replace(self.options, costs=costs)
             self.sync_actions()
         elif event.kind == events.RETIRE:
             self.learner.retire(body["label"])

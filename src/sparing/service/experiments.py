@@ -9,12 +9,14 @@ import msgspec
 import numpy as np
 
 from sparing.errors import LogError, SettingError, SparingError
-from sparing.log.labels import shorten
+from sparing.log.costs import action_costs
+from sparing.log.labels import label_text, shorten
 from sparing.log.log import Log
 from sparing.model import confidence
 from sparing.online import algorithms
 from sparing.online.decision import as_reward
 from sparing.online.learner import Learner
+from sparing.online.log_beats import LogBeats
 from sparing.online.warm_up import LEARNERS
 from sparing.service import events, experiment, state_files
 from sparing.service import store as stores
@@ -87,6 +89,12 @@ def check_options(options: Options, learner: Learner) -> None:
             experiment.action_number(getattr(options, name), learner.action_names)
         except SettingError as error:
             raise SettingError(f"{name}={error}") from None
+    if options.costs is not None:
+        action_costs(options.costs, learner.action_names)
+        if any(isinstance(rule, LogBeats) for rule in learner.rules):
+            raise SettingError(
+                "costs with eps_moful_ips: it compares with logged rewards of several actions. Use another learner"
+            )
     if options.aggregate == "sum" and options.reward_window is None:
         raise SettingError("aggregate='sum' needs reward_window: rewards are summed until the window closes")
     if options.default_reward is not None and options.reward_window is None:
@@ -103,6 +111,12 @@ def check_options(options: Options, learner: Learner) -> None:
         )
 
 
+def with_costs(options: Options, learner: Learner) -> Options:
+    """Return the options with the learner's known costs of the actions that they do not price."""
+    known = {label_text(name): cost for name, cost in (learner.costs or {}).items()}
+    return msgspec.structs.replace(options, costs={**known, **(options.costs or {})} or None)
+
+
 async def create(
     writer: Writer,
     name: str,
@@ -114,6 +128,7 @@ async def create(
     who: str,
 ) -> Experiment:
     """Store a new experiment that starts from a learner; `config` records how the learner was made."""
+    options = with_costs(options, learner)
     check_options(options, learner)
     if options.holdout_group is None:
         options = msgspec.structs.replace(options, holdout_group=name)
@@ -205,7 +220,7 @@ async def import_log(
         if present is not None and log.n_rows and not {"reward_range", "allow_outside"} & {*(settings or {})}:
             check_rewards_inside(present, float(log.rewards.min()), float(log.rewards.max()))
         learner = make_learner(recorded["learner"], log, recorded.get("settings") or {})
-        check_options(experiment.model.options, learner)
+        check_options(with_costs(experiment.model.options, learner), learner)
         made, origin = Relearning(learner, experiment.number), learner.copy()
         asyncio.run(_go_after(stores.open_store(writer.store.folder, writer.store.address), made))
         return made, origin, log
@@ -304,7 +319,7 @@ def successor(old: ExperimentState, learner: Learner) -> ExperimentState:
     """Return the state of another learner with the retired actions and counters of the old state, without its pending decisions."""
     for gone in np.flatnonzero(~old.active).tolist():
         learner.retire(learner.action_names[gone])
-    model = ExperimentState(old.experiment, learner, old.options, old.salt)
+    model = ExperimentState(old.experiment, learner, with_costs(old.options, learner), old.salt)
     for name in (*state_files.NUMBERS, "digest"):
         setattr(model, name, getattr(old, name))
     model.played[: len(old.played)] = old.played

@@ -202,7 +202,7 @@ class _Rows:
             narrow = msgspec.json.encode(names).decode()
         seen = (row.action, outcome.value, min(row.play_probability, 1.0))
         extra = (row.call_probability, row.reason, row.arm, outcome.kind, events.time_text(row.ts))
-        self.rows.append((*seen, *extra, events.id_text(row.decision_id), narrow))
+        self.rows.append((*seen, *extra, events.id_text(row.decision_id), narrow, row.cost))
         self.ids.append(None if row.context_id is None else msgspec.json.decode(row.context_id))
         self.kept += 1
 
@@ -234,11 +234,16 @@ class _Rows:
         )
 
     def extra_columns(self) -> ExtraColumns:
-        """Return the extra columns; `allowed`, if any row has it, lists the eligible actions of a row as JSON."""
-        names = ("call_probability", "reason", "arm", "outcome", "time", "decision_id", "allowed")
+        """Return the extra columns; `allowed`, if any row has it, lists the eligible actions of a row as JSON.
+
+        `cost`, if any row has it, is the known cost of the action; rewards are before cost.
+        """
+        names = ("call_probability", "reason", "arm", "outcome", "time", "decision_id", "allowed", "cost")
         found = dict(zip(names, list(zip(*self.rows, strict=True))[3:], strict=True))
         if not any(found["allowed"]):
             del found["allowed"]
+        if all(cost is None for cost in found["cost"]):
+            del found["cost"]
         return found
 
     def notes(self) -> list[str]:

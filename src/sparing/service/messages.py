@@ -26,6 +26,8 @@ class DecideRequest(Struct, forbid_unknown_fields=True):
     subject: RequestKey | None = None
     request_id: RequestKey | None = None
     explain: bool = False  # whether to say what each column contributed to the estimate; not stored
+    # known costs of playing the actions in this round, by label; others have those of the experiment
+    costs: dict[str, float] | None = None
 
 
 class WordAnswer(Struct):
@@ -73,7 +75,7 @@ class DecideAnswer(Struct, omit_defaults=True):
     """The action to play, whether its reward is needed, why, and with which probabilities.
 
     From `low` to `high` is the 95 % interval of its mean reward, `value`; for learners with confidence sets, an interval that
-    holds with probability 1 − δ.
+    holds with probability 1 − δ. All three are less the known `cost` of the action, null if no costs are known.
     """
 
     decision_id: str
@@ -90,6 +92,7 @@ class DecideAnswer(Struct, omit_defaults=True):
     model_seq: int
     reward_by: str | None
     explanation: ExplanationAnswer | None = None  # if it was asked for
+    cost: float | None = None
 
     @property
     def is_fallback(self) -> bool:
@@ -188,6 +191,8 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     price: Annotated[float, Meta(ge=0)] | None = None
     unit: Annotated[str, Meta(max_length=16)] = ""
     retention: Annotated[float, Meta(gt=0)] | None = None  # seconds until a context is erased
+    # known cost of playing each action, by label, in units of the reward; in a change, those left out stay
+    costs: dict[str, float] | None = None
 
 
 OptionsPatch: Any = defstruct(
@@ -249,11 +254,12 @@ class ModeRequest(Struct, forbid_unknown_fields=True):
 
 
 class ActionRequest(Struct, forbid_unknown_fields=True):
-    """An action to add (with its item's features, if the learner has items), or one to retire."""
+    """An action to add (with its item's features, if the learner has items, and its cost, if costs are known), or one to retire."""
 
     add: Label | None = None
     features: dict[str, Any] | list[float] | None = None
     retire: Label | None = None
+    cost: float | None = None
 
 
 class EraseRequest(Struct, forbid_unknown_fields=True):
@@ -314,6 +320,7 @@ class Record(Struct, omit_defaults=True):
     reward: float | None
     outcome: str | None  # `reward`, `default`, `expired`, `void`, …; None while there is none
     explanation: ExplanationAnswer | None = None  # by the present state, if it was asked for
+    cost: float | None = None  # known cost of the action, which `value`, `low` and `high` have subtracted
 
 
 class Records(Struct):
@@ -360,7 +367,7 @@ class SampleRatio(Struct, frozen=True):
 
 
 class Headline(Struct, frozen=True):
-    """Mean reward per decision of policy and holdout; if it cannot be measured, `why` explains what is missing."""
+    """Mean reward per decision, less known costs, of policy and holdout; if it cannot be measured, `why` explains what is missing."""
 
     why: str | None
     policy: Measured | None
@@ -413,7 +420,10 @@ class SoFar(Struct, frozen=True):
 
 
 class Action(Struct, frozen=True):
-    """One action: rows in the log, live rewards, decisions, and its estimate in the log's mean context, with an interval of `level`."""
+    """One action: rows in the log, live rewards, decisions, and its estimate in the log's mean context, with an interval of `level`.
+
+    The estimate is less the known `cost` of playing it, null if no costs are known.
+    """
 
     label: Label
     logged: int
@@ -425,6 +435,7 @@ class Action(Struct, frozen=True):
     value: float
     low: float
     high: float
+    cost: float | None = None
 
 
 class Look(Struct, frozen=True):

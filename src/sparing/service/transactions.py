@@ -123,6 +123,7 @@ class TransactionHandler:
                 )
         try:
             x = model.learner.context(given)
+            mask = model.mask(asked.eligible)
             decided = DecisionEvent(
                 0,
                 experiment.number,
@@ -133,8 +134,9 @@ class TransactionHandler:
                 work.subject,
                 None if asked.context_id is None else msgspec.json.encode(asked.context_id).decode(),
                 events.pack_context(given),
-                events.pack_mask(model.mask(asked.eligible)),
+                events.pack_mask(mask),
                 active=work.active,
+                costs=events.pack_costs(model.costs(asked.costs, mask)),
             )
             model.decide(decided, x)
             explained = model.explain(decided, x, given) if asked.explain else None
@@ -307,4 +309,5 @@ def answer(
         decided.model_seq,
         None if decided.expires is None else events.time_text(decided.expires),
         explained,
+        decided.cost,
     )

@@ -170,7 +170,16 @@ class Format:
                 f"{self.name} is read, not written. Write .parquet or .dsjson, and load it with the tool's own functions: "
                 "docs/formats.md has the three lines for each"
             )
-        return self.writer
+        return self.writer if self is TABLE else partial(_write_without_costs, self.writer)
+
+
+def _write_without_costs(
+    write: Callable[[AnyLog, str | os.PathLike[str]], list[str]], log: AnyLog, path: str | os.PathLike[str]
+) -> list[str]:
+    """Write another tool's format, none of which has known costs."""
+    lost = write(log, path)
+    known = as_rows(log).header.costs is not None
+    return [*lost, "The known costs are lost: write Parquet or Arrow to keep them."] if known else lost
 
 
 class _MappedRows(Rows):

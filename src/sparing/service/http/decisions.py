@@ -40,7 +40,9 @@ from sparing.service.transactions import Decide, Reward
 def asked(service: Service, experiment: str, body: DecideRequest, *, active: bool = True) -> Decide:
     digest = None
     if body.request_id is not None:
-        whole = [body.context, body.eligible, body.context_id, body.subject]
+        whole: list[Any] = [body.context, body.eligible, body.context_id, body.subject]
+        if body.costs is not None:
+            whole.append(body.costs)
         payload = msgspec.json.encode(whole, order="sorted")
         digest = hashlib.blake2b(payload, digest_size=16, key=service.store.salt).digest()
     return Decide(experiment, body, events.new_id(), digest, hashed_subject(service, body.subject), active)

@@ -128,6 +128,8 @@ async def configure(service: Service, call: Call, body: OptionsPatch) -> Options
     experiment = service.registry.get(call.path["experiment"])
     model = experiment.model
     said = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+    if said.get("costs") is not None:  # those that are left out stay
+        said["costs"] = {**(model.options.costs or {}), **said["costs"]}
     changed = msgspec.structs.replace(model.options, **said)
     check_options(changed, model.learner)
     since = call.headers.get(b"if-match")
@@ -184,14 +186,14 @@ async def mode(service: Service, call: Call, body: ModeRequest) -> ModeRequest:
 
 @endpoint("POST", EXPERIMENT + "/actions", role="admin")
 async def actions(service: Service, call: Call, body: ActionRequest) -> ActionRequest:
-    """Add an action (with its item's features, if the learner has items), or retire one."""
+    """Add an action (with its item's features, if the learner has items, and its cost, if costs are known), or retire one."""
     if (body.add is None) == (body.retire is None):
         raise unprocessable("send exactly one of `add` and `retire`")
     experiment = service.registry.get(call.path["experiment"])
     if body.add is not None:
-        work = ChangeSettings(
-            experiment.name, events.ACTION, {"label": body.add, "features": body.features}, call.caller.name
-        )
+        added = {"label": body.add, "features": body.features}
+        added |= {} if body.cost is None else {"cost": body.cost}
+        work = ChangeSettings(experiment.name, events.ACTION, added, call.caller.name)
     else:
         number = None if body.retire is None else experiment.model.number(body.retire)
         if number is None:

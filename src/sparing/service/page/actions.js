@@ -117,7 +117,7 @@ function cells(action) {
   const cell = (name, shown, text) => el("td", { role: "cell", class: `right ${name}`, "data-label": shown }, text);
   const kind = action.learnt.replace(" ", "-");
   return [
-    el("th", { scope: "row", role: "rowheader", title: action.text }, el("bdi", { class: "name" }, action.text), action.retired && el("span", { class: "tag" }, "retired")),
+    el("th", { scope: "row", role: "rowheader", title: action.text }, el("bdi", { class: "name" }, action.text), action.retired && el("span", { class: "tag" }, "retired"), action.cost != null && el("span", { class: "tag" }, `cost ${number(action.cost, 3)}`)),
     cell("logged", "logged", number(action.logged)),
     cell("live", "live", number(action.live)),
     el("td", { role: "cell", class: "right learnt" }, el("span", { class: `badge ${kind}` }, `${SIGNS[action.learnt] ?? ""} ${action.learnt}`)),

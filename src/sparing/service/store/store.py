@@ -36,7 +36,7 @@ class StoredDecision(NamedTuple):
 
 
 class HourlyTotal(NamedTuple):
-    """Decisions and rewards of an hour, a reason and a variant."""
+    """Decisions and rewards, less known costs, of an hour, a reason and a variant."""
 
     hour: int
     reason: str
@@ -88,6 +88,8 @@ class WriteBatch:
             decision.arm,
             int(decision.needs_reward),
         )
+        if rewarded and decision.cost is not None:
+            value -= decision.cost
         total = self.totals.setdefault(key, [0, 0, 0.0, 0.0])
         total[0] += decided
         total[1] += rewarded
