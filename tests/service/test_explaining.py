@@ -121,3 +121,12 @@ def test_reading_needs_a_key_that_reads_this_experiment(tmp_path):
             "": 401,
         }
     assert faults(known) == []
+
+
+def test_costs_of_a_request_are_a_line(shop):
+    found = shop.decide(RAW, costs={"red": 0.25, "green": 0.5, "blue": 0.125}, explain=True)
+    why = found.explanation
+    (line,) = (each for each in why.contributions if each.kind == "cost")
+    assert (why.estimate, line.value, line.amount) == (found.value, found.cost, -found.cost)
+    assert line.gap == {"red": 0.25, "green": 0.5, "blue": 0.125}[why.against] - found.cost
+    assert sums(why)
