@@ -11,6 +11,7 @@ from sparing.service.corrections import correct
 from sparing.service.errors import ServiceError
 from sparing.service.messages import Options
 from sparing.service.server import ServerSettings
+from sparing.service.store import open_store
 from sparing.service.transactions import ChangeSettings
 
 COSTS = {str(name): 0.1 * place for place, name in enumerate(LOG.action_names)}
@@ -143,3 +144,20 @@ def test_costs_over_http(tmp_path):
             refused(told, 422, "costs", "costs")
             refused(http.patch("/v1/shop", json={"costs": {"nobody": 1.0}}), 422, "invalid", None)
     assert not faults(settings)
+
+
+def test_costs_in_postgresql(on_postgres):
+    async def story():
+        kept = open_store(on_postgres.folder, on_postgres.address, durability="process")
+        async with trial(on_postgres.folder, "economical", costs=COSTS, store=kept) as writer:
+            await live(writer, 1, 15)
+            for x in contexts(2, 10):
+                answer = await decide(writer, x, costs={"1": 0.4})
+                assert answer.cost == (0.4 if answer.action == 1 else COSTS[str(answer.action)])
+            await writer.submit(patched(writer.registry.get(NAME).model.options, costs={**COSTS, "1": 0.0}))
+            await live(writer, 3, 10)
+            same(await replayed(writer), writer.registry.get(NAME).model)
+            (verdict,) = await maintenance.verify(writer.store)
+            assert not verdict.faults
+
+    ran(story())
