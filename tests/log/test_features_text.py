@@ -337,9 +337,20 @@ def test_declared_texts(frame):
     assert np.array_equal(digits.contexts, words.contexts)
 
 
+def test_a_text_without_a_known_word_is_unseen(log, column):
+    for text, unseen in (("Sort it", False), ("bonjour mes amis", True), ("?! 🙂", True), (None, False)):
+        assert log.encoder.unseen({"prompt": text}) == (("prompt",) if unseen else ())
+    learner = sparing.confident(log, reward_range=(0, 1))
+    assert learner.decide({"prompt": "bonjour"}).unseen == ("prompt",)
+
+
 def test_items_have_texts(frame):
-    items = {"action": ["a", "b", "c"], "about": ["cheap and fast model", "careful slow model", "fast model"]}
-    log = sparing.read_log(frame, items=items, item_features=sparing.features(about="text"))
+    items = {
+        "action": ["a", "b", "c"],
+        "about": ["a cheap and fast model", "careful but slow model", "a fast model again"],
+    }
+    log = sparing.read_log(frame, items=items)
+    assert log.items.encoder.columns[0].kind == "text"
     assert log.items.features.shape[0] == 3
     features = log.items.features
     assert np.linalg.norm(features[0] - features[2]) < np.linalg.norm(features[1] - features[2])

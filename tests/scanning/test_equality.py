@@ -78,6 +78,21 @@ def test_the_same_bits(path, in_memory, engine):
     same(everything(sparing.scan(path, engine=engine)), in_memory)
 
 
+def test_the_same_directions_of_texts(tmp_path, engine):
+    """More rows than a chunk has, and than the sample to which directions are fitted."""
+    rng, rows = np.random.default_rng(5), 132_000
+    words = np.array([f"{start}{end}" for start in "bdfgk" for end in ("al", "em", "ix", "on", "ut")])
+    texts = [" ".join(line) for line in words[rng.integers(0, len(words), (rows, 5))].tolist()]
+    table = pa.table({"prompt": texts, "action": rng.integers(0, 2, rows), "reward": rng.random(rows)})
+    pq.write_table(table, tmp_path / "log.parquet", row_group_size=30_000)
+    scanned, log = sparing.scan(tmp_path / "log.parquet", engine=engine), sparing.read_log(table)
+    assert log.encoder.columns[0].kind == "text"
+    assert scanned.encoder.digest == log.encoder.digest
+    got, expected = (sparing.LogSummary.of(each) for each in (scanned, log))
+    same(got.statistics.counts, expected.statistics.counts)
+    same(got.context_sample, expected.context_sample)
+
+
 def test_the_same_sums_of_columns_that_are_not_turned_into_rows(tmp_path, monkeypatch, engine):
     """The log in memory has rows; numbers of any size, and row groups that end nowhere near leaves."""
     monkeypatch.setattr(statistics, "COMPILED_CELLS", 0)

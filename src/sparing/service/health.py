@@ -10,7 +10,7 @@ import numpy as np
 
 from sparing.errors import SparingError
 from sparing.log.features.cells import is_missing
-from sparing.log.features.columns import CategoryColumn, NumberColumn, RawColumn
+from sparing.log.features.columns import NumberColumn, RawColumn
 from sparing.log.labels import label_text, truncate
 from sparing.report.text import counted
 from sparing.service import events
@@ -34,6 +34,14 @@ MANY_EXPIRED, MOST_EXPIRED = 0.1, 0.5
 ENOUGH = 20  # calls needed to report a share or a residual
 URGENCY = {"alarm": 0, "warning": 1, "good": 2}
 Severity = Literal["good", "warning", "alarm"]
+
+
+OUTSIDE = {
+    "category": "a value that the log never had; rewards there are predicted from the other columns until they are learnt",
+    "text": "no word that texts of the log share; rewards there are predicted from the other columns until they are learnt",
+    "number": "a number outside the log's range, to which it is clipped",
+}
+"""What a column has of which the log shows nothing, by its kind."""
 
 
 async def out_of_range(store: Store, model: ExperimentState, upto: int) -> list[Look]:
@@ -62,11 +70,7 @@ async def out_of_range(store: Store, model: ExperimentState, upto: int) -> list[
         looks += _far(column, [row[column.column] for row in rows], last)
     for name, many in unseen.most_common():
         if many >= UNSEEN * len(rows):
-            what = (
-                "a value that the log never had; rewards there are predicted from the other columns until they are learnt"
-                if isinstance(encoder.by_column[name], CategoryColumn)
-                else "a number outside the log's range, to which it is clipped"
-            )
+            what = OUTSIDE.get(encoder.by_column[name].kind, OUTSIDE["number"])
             share = f"{many:,} of {last} ({many / len(rows):.0%})"
             looks.append(
                 Look("warning", f"{truncate(name)} has {what}: {share}. Check it, or import a newer log")

@@ -218,6 +218,10 @@ class Encoder:
         return numbers, words, others
 
     @cached_property
+    def _texts(self) -> list[TextColumn]:
+        return [column for column in self.columns if isinstance(column, TextColumn)]
+
+    @cached_property
     def _initial_row(self) -> np.ndarray:
         row = np.zeros(self.linear.stop)
         row[: self.linear.start] = 1.0
@@ -292,7 +296,7 @@ class Encoder:
         return out if self.kernel is None else self.completed(out)
 
     def unseen(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the columns of which the log shows nothing at this row: an unknown category, or a number that is clipped.
+        """Return the columns of which the log shows nothing at this row: an unknown category, a clipped number, or a text without a known word.
 
         Parameters
         ----------
@@ -310,6 +314,7 @@ class Encoder:
             value = row[name]
             if not (value.__class__ is str and value in places) and column.unseen(value):
                 found.append(name)
+        found += [column.column for column in self._texts if column.unseen(row[column.column])]
         return tuple(found)
 
     def raw_row(self, row: Any) -> Mapping[str, Any] | None:
@@ -575,9 +580,8 @@ class Encoder:
         roles = {"roles": list(self.roles)} if self.roles else {}
         if self.is_raw:
             return {"version": VERSION, "raw": list(self.names), **roles}
-        has_text = any(isinstance(column, TextColumn) for column in self.columns)
         return {
-            "version": TEXT_VERSION if has_text else VERSION,
+            "version": TEXT_VERSION if self._texts else VERSION,
             "constant": self.constant,
             "columns": [column.header() for column in self.columns],
             "kernel": None if self.kernel is None else self.kernel.header(),

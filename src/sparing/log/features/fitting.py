@@ -723,9 +723,10 @@ class ColumnProfile:
         return not self.counts or cells.are_truths(self.counts)
 
     def _reads_like_text(self, kind: str) -> bool:
-        """Whether the kind is to be found, values are mostly rare, and have several words on average."""
+        """Whether the kind is to be found, values differ in most rows, and have several words on average."""
         many = self.uncounted or len(self.counts) > MOST_PLACES
-        if self.spec.kind != "auto" or kind != "category" or not many or not self._mostly_rare():
+        differ = len(self.counts) > ID_SHARE * self.counts.total() or (many and self._mostly_rare())
+        if self.spec.kind != "auto" or kind != "category" or not differ:
             return False
         words = sum(map(texts.count_words, self.texts.texts))
         return words >= TEXT_WORDS * max(1, len(self.texts.texts))

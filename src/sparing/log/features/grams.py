@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from sparing import hashing
-from sparing.native.compile import compiled
+from sparing.native.compile import compiled, compiled_inner
 
 SPACE, WORD, SYMBOL, SINGLE = range(4)
 """Classes of characters: between words; part of a word; a symbol, which is a word of its own; a word of one character."""
@@ -20,17 +20,17 @@ SHORTEST, LONGEST = 3, 4
 
 FIRST_MARK, LAST_MARK = 2, 3  # code points that no text has in a word
 
-mix64: Any = compiled(hashing.mix64)
+mix64: Any = compiled_inner(hashing.mix64)
 
 
-@compiled
+@compiled_inner
 def fold(state: np.uint64, word: np.uint64) -> np.uint64:
     """A hash extended by one word, as `hashing.fold_word` does."""
     state = (state ^ word) * hashing.GAMMA
     return state ^ (state >> np.uint64(32))
 
 
-@compiled
+@compiled_inner
 def place_of(state: np.uint64) -> np.int64:
     """The place of a gram among 2**BITS, and in the next bit its sign."""
     return np.int64(mix64(state) >> np.uint64(63 - BITS))
@@ -104,6 +104,22 @@ def grams_of(
                         many += 1
         n_words += 1
     return many, n_words
+
+
+@compiled
+def shares_word(points: np.ndarray, classes: np.ndarray, slots: np.ndarray) -> bool:
+    """Whether a text has a word, not only a symbol, that texts of the log share."""
+    i = 0
+    while i < len(points):
+        kind = classes[points[i]]
+        state = fold(np.uint64(0), np.uint64(points[i]))
+        i += 1
+        while kind == WORD and i < len(points) and classes[points[i]] == WORD:
+            state = fold(state, np.uint64(points[i]))
+            i += 1
+        if kind in (WORD, SINGLE) and slots[place_of(state) >> 1] >= 0:
+            return True
+    return False
 
 
 @compiled

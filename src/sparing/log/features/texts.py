@@ -158,6 +158,15 @@ class TextColumn(Column):
         directions = (f"{self.column} direction {i + 1}" for i in range(self.keep))
         return (*directions, f"{self.column} length")
 
+    def unseen(self, value: Any) -> bool:
+        """Whether a text has no word that texts of the log share, such as one in another language."""
+        if not self.keep or self.is_missing(value):
+            return False
+        from sparing.log.features import grams
+
+        points, _ = code_points([normalized(cells.as_word(value))])
+        return not grams.shares_word(points, character_classes(), self._fitted.slots)
+
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         width = len(self.parts)
         for start in range(0, len(column), BLOCK):
@@ -302,6 +311,7 @@ def warm_up() -> None:
     """Compile what columns of text need."""
     column = fit_text("text", ["one two", "three"], gap=False, keep=1, ngrams=NGRAMS)
     column.contributions("one", np.zeros(2))
+    column.unseen("one")
 
 
 def _length(text: str) -> float:
