@@ -12,6 +12,7 @@ import resource
 import zlib
 
 import numpy as np
+import openpyxl
 import pytest
 
 import other_formats
@@ -47,6 +48,7 @@ FILES = {
     "vw-json.json": JSON,
     "coba.jsonl": JSON,
     "river.jsonl": JSON,
+    "table.xlsx": [spoil.bytes_of, spoil.zip_members],
     "table.parquet": [spoil.bytes_of, functools.partial(spoil.table_columns, parquet=True)],
     "sets.parquet": [spoil.bytes_of, functools.partial(spoil.table_columns, parquet=True)],
 }
@@ -76,12 +78,26 @@ def small_log(*, sets):
     )
 
 
+def number(cell):
+    """A cell of a sheet, with the type that a spreadsheet gives it."""
+    try:
+        return float(cell)
+    except ValueError:
+        return cell.strip('"')
+
+
 @functools.cache
 def good(name, folder):
     """The bytes of an unspoilt file, packed always in the same way."""
     path = folder / f"good-{name}"
     format_name = name.partition(".")[0]
     known = format_name if format_name not in ("table", "sets") else "table"
+    if name.endswith(".xlsx"):
+        book = openpyxl.Workbook()
+        for line in good("table.csv", folder).decode().splitlines():
+            book.active.append([number(cell) for cell in line.split(",")])
+        book.save(path)
+        return path.read_bytes()
     other_formats.write(small_log(sets=format_name == "sets"), path, known)
     return path.read_bytes()
 

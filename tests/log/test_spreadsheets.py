@@ -268,6 +268,11 @@ def test_what_is_no_workbook_is_refused(tmp_path, monkeypatch):
     workbook(tmp_path / "d.xlsx", [HEAD])
     with pytest.raises(LogError, match="has no rows"):
         sparing.read_log(tmp_path / "d.xlsx")
+    book = openpyxl.load_workbook(workbook(tmp_path / "far.xlsx", [HEAD, *BODY]))
+    book.active["XFD1048576"] = 1
+    book.save(tmp_path / "far.xlsx")
+    with pytest.raises(LogError, match=r"a cell at XFD1048576.*Delete cells far from the table"):
+        sparing.read_log(tmp_path / "far.xlsx")
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     with pytest.raises(MissingExtraError, match=r"reading the spreadsheet .*pip install 'sparing\[excel\]'"):
         sparing.read_log(workbook(tmp_path / "e.xlsx", [HEAD, *BODY]))

@@ -434,7 +434,10 @@ def convert(
         )
         return
     terminal.print_text(f"Log({repr(log).partition('(')[2]}")
-    terminal.print_text(*(f"assumed: {each}" for each in assumed), *(f"not carried: {each}" for each in lost))
+    terminal.print_text(
+        *(f"assumed: {each.removeprefix(options.ASSUMED)}" for each in assumed),
+        *(f"not carried: {each}" for each in lost),
+    )
     terminal.print_text(f"Written: {target}", whole=True)
     if is_table(target) and target_format in ("", "table"):
         terminal.print_next_step("find what the log does not cover", ["audit", shlex.quote(str(target))])

@@ -263,6 +263,24 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
+def kind_by_type(kind: pa.DataType) -> str | None:
+    """Return the kind of a column by its type: `text` if the cells decide, None if the type is not supported."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return "category"
+    if is_text(kind):
+        return "text"
+    if types.is_boolean(kind):
+        return "bool"
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        return "number"
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return "time"
+    if is_list(kind):
+        return "vector" if kind_by_type(kind.value_type) in ("number", "bool") else None
+    return "text" if types.is_null(kind) else None
+
+
 def numbers(
     column: pa.Array,
     name: str,

@@ -5,12 +5,15 @@ Values are those that the program has computed last: of a formula its result, of
 """
 
 import io
+import re
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -41,6 +44,7 @@ class Sheet:
 def read_sheet(content: bytes, path: str, wanted: str | int | None = None) -> Sheet:
     """Read the wanted sheet of a workbook, by its name or its number from 1 on; by default the first that is not empty."""
     calamine = require("python_calamine", extra="excel", purpose=f"reading the spreadsheet {path}")
+    _check_area(content, path)
     try:
         book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
         sheets = [each for each in book.sheets_metadata if each.typ == calamine.SheetTypeEnum.WorkSheet]
@@ -64,6 +68,59 @@ def read_sheet(content: bytes, path: str, wanted: str | int | None = None) -> Sh
     if head:
         notes.insert(1 if wanted is None and len(names) > 1 else 0, f"column names in row {head + 1}")
     return Sheet(table, name, kept + 1, tuple(notes))
+
+
+MOST_CELLS = 2**25
+"""Cells of a sheet from its first to its last one: a million rows of 32 columns."""
+
+CELL = re.compile(rb'<(?:\w+:)?c\b[^>]*?\br="([A-Z]{1,3})([0-9]{1,7})"[^>]*(?<!/)>')
+"""A cell of Office Open XML that is not empty."""
+
+READ_AHEAD = 2**20
+MOST_BYTES = 2**31
+
+
+def _check_area(content: bytes, path: str) -> None:
+    """Refuse a workbook with a cell so far from the others that the area between them does not fit in memory.
+
+    Binary workbooks and OpenDocument are not checked.
+    """
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        return
+    try:
+        with zipfile.ZipFile(io.BytesIO(content)) as book:
+            if sum(each.file_size for each in book.infolist()) > MOST_BYTES:
+                raise LogError(
+                    f"{path} has more than {MOST_BYTES:,} bytes when it is unpacked. Save it as CSV"
+                )
+            for name in book.namelist():
+                if name.startswith("xl/worksheets/") and name.endswith(".xml"):
+                    with book.open(name) as file:
+                        _check_cells(file, path)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        raise LogError(f"{path} cannot be read as a spreadsheet: {first_line(error)}") from None
+
+
+def _check_cells(file: IO[bytes], path: str) -> None:
+    rest, columns, rows = b"", 0, 0
+    while block := file.read(READ_AHEAD):
+        block = rest + block
+        end = block.rfind(b"<")  # the last tag may be cut off
+        for letters, row in set(CELL.findall(block, 0, end)):
+            columns, rows = max(columns, _column_number(letters)), max(rows, int(row))
+            if columns * rows > MOST_CELLS:
+                raise LogError(
+                    f"{path} has a cell at {letters.decode()}{row.decode()}, which makes a table of {rows:,} rows and {columns:,} columns; at most "
+                    f"{MOST_CELLS:,} cells are read. Delete cells far from the table, or save it as CSV"
+                )
+        rest = block[end:] if 0 <= len(block) - end < READ_AHEAD else b""
+
+
+def _column_number(letters: bytes) -> int:
+    number = 0
+    for letter in letters:
+        number = 26 * number + letter - ord("A") + 1
+    return number
 
 
 def _chosen(

@@ -25,7 +25,7 @@ from sparing.log.features.columns import (
     RawColumn,
     VectorColumn,
 )
-from sparing.log.features.encoder import CONSTANT, Encoder
+from sparing.log.features.encoder import CONSTANT, SHOWN, Encoder
 from sparing.log.features.kernel import SAMPLE, Nystroem, NystroemMap
 from sparing.log.features.specs import ColumnSpec
 from sparing.log.labels import shorten, truncate
@@ -183,21 +183,32 @@ def settle(
         if name in constant:  # it is left out
             continue
         mark = reading.mark(decimal, plain=source.plain_numbers)
-        problem = reading.problem(mark)
-        problems[name] = problem + (
-            f"; if they are words, {cells.CATEGORY}" if problem and name not in readings else ""
-        )
+        problems[name] = reading.problem(mark)
         if mark == "," or not reading.plain:
             notations[name] = cells.Notation(mark or ".", reading.unit)
     _settle_dates(used, source.dialect.dates)
     for profile in open_ones:
         profile.notation = notations.get(profile.column)
         problems[profile.column] = problems.get(profile.column) or profile.problem
-    said = [f"{truncate(name)} {why}" for name, why in problems.items() if why]
-    if said:
-        count = f"{len(said)} columns can be read in several ways, or in none: " if len(said) > 1 else ""
-        raise LogError(count + "; ".join(said))
+    if any(problems.values()):
+        raise _refused({name: why for name, why in problems.items() if why}, set(readings))
     return notations
+
+
+def _refused(problems: Mapping[str, str], roles: set[str]) -> LogError:
+    """Return the error of columns that cannot be read; `roles` are those that are no features."""
+    said = [f"{truncate(name)} {why}" for name, why in list(problems.items())[:SHOWN]]
+    if len(problems) > SHOWN:
+        more = ", ".join(map(shorten, list(problems)[SHOWN:]))
+        said.append(f"and so do {len(problems) - SHOWN} more: {more[:MOST_NAMED]}")
+    count = f"{len(problems)} columns can be read in several ways, or in none: " if len(problems) > 1 else ""
+    text = count + "; ".join(said)
+    if cells.CATEGORY not in text and not set(problems) <= roles:
+        text += f". If they are words, {cells.CATEGORY}"
+    return LogError(text)
+
+
+MOST_NAMED = 400  # characters of names that an error lists beyond those that it explains
 
 
 def _settle_dates(profiles: Sequence["ColumnProfile"], dates: str | None) -> None:
@@ -440,7 +451,9 @@ class ColumnProfile:
 
     def _by_cells(self, column: "pa.Array") -> str | None:
         """The kind by the type of the cells; digits of ZIP codes and dates such as 20260131 are not numbers."""
-        kind = _by_type(column.type)
+        from sparing.log import arrays
+
+        kind = arrays.kind_by_type(column.type)
         if kind in ("number", "text") and POSTAL.search(self.column):
             return "category"
         if kind != "number":
@@ -776,25 +789,3 @@ class ColumnProfile:
 def _numeral(value: Any, mark: str) -> float:
     """The number of a text, or of the cell of a column of numbers."""
     return cells.read_number(value, mark)[0] if isinstance(value, str) else cells.as_number(value)
-
-
-def _by_type(kind: "pa.DataType") -> str | None:
-    """Return the kind of a column by its type: `text` if the cells decide, None if the type is not supported."""
-    import pyarrow as pa
-
-    from sparing.log import arrays
-
-    types = pa.types
-    if types.is_dictionary(kind):
-        return "category"
-    if arrays.is_text(kind):
-        return "text"
-    if types.is_boolean(kind):
-        return "bool"
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
-        return "number"
-    if types.is_timestamp(kind) or types.is_date(kind):
-        return "time"
-    if arrays.is_list(kind):
-        return "vector" if _by_type(kind.value_type) in ("number", "bool") else None
-    return "text" if types.is_null(kind) else None
