@@ -12,6 +12,7 @@ import sparing
 from sparing.errors import DecisionError, LogError, SettingError
 from sparing.log.features import Encoder, cells
 from sparing.log.features.cells import Notation
+from sparing.log.text_files import encoding_of
 
 ROLES = {"action": "banner", "reward": "clicked"}
 N = 60
@@ -277,3 +278,27 @@ def test_encodings_are_recognised(tmp_path, encoding):
     assert (same.contexts == log.contexts).all()
     with pytest.raises(SettingError, match="encoding='klingon'; must be"):
         sparing.read_log(tmp_path / "a.csv", encoding="klingon", **ROLES)
+
+
+WORDS = {
+    "cp1252": [
+        "Köln",
+        "Genève;Orléans",
+        "Málaga;Año;España",
+        "São Paulo;não;ação",
+        "Prénom;Côté;Où",
+        "Ærø;Århus",
+        "5 €",
+    ],
+    "cp1250": ["Łódź", "Brno;Plzeň;Ústí", "Győr;Székesfehérvár;Hódmezővásárhely", "Škofja Loka;Žalec"],
+    "cp1251": ["Москва;Казань", "Да;Нет"],
+    "cp1253": ["Αθήνα;Θεσσαλονίκη"],
+    "cp1254": ["İstanbul;Şişli;Muğla"],
+}
+
+
+def test_a_few_words_show_their_encoding():
+    for encoding, texts in WORDS.items():
+        for text in texts:
+            found, _ = encoding_of(f"a,b\n{text}\n".encode(encoding), "a.csv")
+            assert text.encode(encoding).decode(found) == text
