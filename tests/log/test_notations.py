@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import sparing
-from sparing.errors import DecisionError, LogError, SettingError
+from sparing.errors import DecisionError, LogError, SettingError, UnitWarning
 from sparing.log.features import Encoder, cells
 from sparing.log.features.cells import Notation
 from sparing.log.text_files import encoding_of
@@ -148,6 +148,14 @@ def test_a_german_table_is_read_alike_from_file_frame_scan_and_live_rows(tmp_pat
         log.encoder.encode({**LIVE, "rabatt": "12"})
     with pytest.raises(DecisionError, match=r"preis is '5 \$'"):
         log.encoder.encode({**LIVE, "preis": "5 $"})
+
+
+def test_live_text_beyond_the_log_is_explained(tmp_path):
+    log = sparing.read_log(write(tmp_path / "a.csv", table(**GERMAN)), **ROLES)
+    with pytest.warns(UnitWarning, match="preis"):
+        decision = sparing.warm_started(log).decide({**LIVE, "preis": "9.999.999,50 €"})
+    assert decision.unseen == ("preis",)
+    assert "9.999.999,50 € (beyond the log, counted as" in str(decision.explain())
 
 
 def test_an_encoder_of_typed_columns_reads_a_german_file(tmp_path):

@@ -268,7 +268,7 @@ class NumberColumn(Column):
         return not self.is_missing(value) and not self._low <= self.number(value) <= self._high
 
     def _beyond(self, value: Any) -> str:
-        end = self._low if cells.as_number(value) < self._low else self._high
+        end = self._low if self.number(value) < self._low else self._high
         return f"beyond the log, counted as {end:.4g}"
 
     @property
