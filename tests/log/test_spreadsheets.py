@@ -149,6 +149,20 @@ def test_a_sheet_is_chosen_by_name_or_number(tmp_path):
     assert done.exit_code == 0, done.output
 
 
+def test_a_folder_of_months_is_one_log(tmp_path):
+    head = ["age", "price", "note", "action", "reward"]
+    may = [[20 + i, i, None, "ab"[i % 2], i % 2] for i in range(40)]
+    june = [[20 + i, i + 0.5, "xy"[i % 2], "ab"[i % 2], (i + 1) % 2] for i in range(40)]
+    workbook(tmp_path / "05.xlsx", [head, *may])
+    workbook(tmp_path / "06.xlsx", [["June"], head, *june])
+    log = sparing.read_log(tmp_path)
+    assert log.n_rows == 80
+    assert log.encoder.described() == "age: number; price: number; note: category of 2 values, some missing"
+    workbook(tmp_path / "06.xlsx", [["June"], head, *june, [31, "viel", None, "a", 1]])
+    with pytest.raises(LogError, match=r"differ in the column 'price': string and int64"):
+        sparing.read_log(tmp_path)
+
+
 def test_rows_are_named_as_the_sheet_numbers_them(tmp_path):
     rows = [["Report"], [], HEAD, *BODY[:10], [], *BODY[10:20], [31, "a", "viel"], *BODY[20:]]
     path = workbook(tmp_path / "a.xlsx", rows, title="Log")

@@ -200,6 +200,8 @@ def _column(values: list[Any]) -> "tuple[pa.Array, str]":
     import pyarrow as pa
 
     kinds = {_kind(value) for value in values if value is not None}
+    if not kinds:
+        return pa.nulls(len(values)), ""
     if kinds == {"number"}:
         whole = all(value is None or (float(value).is_integer() and abs(value) < 2**53) for value in values)
         return pa.array(values, pa.float64()).cast(pa.int64() if whole else pa.float64()), ""

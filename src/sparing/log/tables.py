@@ -562,6 +562,7 @@ def _partition_values(root: str, path: str) -> dict[str, str]:
 def _join(name: str, files: list[TableSource], partitions: list[dict[str, str]]) -> TableSource:
     import pyarrow as pa
 
+    files = _alike(files)
     first, keys = files[0], list(partitions[0])
     for file, partition in zip(files, partitions, strict=True):
         same = file.schema.names == first.schema.names and file.schema.types == first.schema.types
@@ -585,6 +586,20 @@ def _join(name: str, files: list[TableSource], partitions: list[dict[str, str]])
         files=tuple(files),
         partitions=tuple(partitions),
     )
+
+
+def _alike(files: list[TableSource]) -> list[TableSource]:
+    """Sheets with common types: a column of whole numbers, or without any cell, may have others in another month."""
+    import pyarrow as pa
+
+    sheets = [file for file in files if isinstance(file, _Sheet)]
+    if len(sheets) < len(files) or any(file.schema.names != files[0].schema.names for file in files):
+        return files
+    try:
+        schema = pa.unify_schemas([file.schema for file in files], promote_options="permissive")
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return files
+    return [replace(file, table=file.table.cast(schema), schema=schema) for file in sheets]
 
 
 def _sizes(files: Sequence[TableSource]) -> tuple[int, ...]:
