@@ -77,8 +77,7 @@ def test_wrong_costs_of_a_log_are_named():
 
 @pytest.mark.parametrize("by_row", [False, True])
 def test_every_estimate_is_of_reward_less_cost(by_row):
-    """The doubly robust ones equal the same estimator of rewards and predictions less costs; all others lie the policy's cost
-    below the estimate of the reward."""
+    """Each lies the policy's cost below the estimate of the reward; one cost for all moves its interval and no more."""
     table, _, prices = drawn(support=1)
     gross = sparing.read_log(table, costs=None, drop=[f"price {name}" for name in K])
     log = sparing.read_log(table, costs="price ")
@@ -108,6 +107,24 @@ def test_every_estimate_is_of_reward_less_cost(by_row):
         ends = one.value, one.low, one.high, one.support_low, one.support_high
         moved = other.value, other.low, other.high, other.support_low, other.support_high
         assert moved == pytest.approx([end - 0.1 for end in ends], abs=1e-9)
+
+
+def test_models_of_net_rewards_give_the_same():
+    """With a constant feature and hardly any ridge, the model of net rewards is that of rewards less costs."""
+    table, _, _ = drawn()
+    table |= {"x_2": np.ones(len(table["reward"]))}
+    log = sparing.read_log(table, costs=COSTS, drop=[f"price {name}" for name in K])
+    policy = np.random.default_rng(4).dirichlet(np.ones(3), log.n_rows)
+    settings = {"methods": ["dm", "dr", "sndr", "aipw"], "ridge": 1e-9}
+    apart, inside = (sparing.evaluate(each, policy, **settings) for each in (log, log.net()))
+    assert apart.logged_mean == pytest.approx(inside.logged_mean)
+    for one, other in zip(apart.estimates, inside.estimates, strict=True):
+        assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high), abs=1e-6)
+    x = np.column_stack([table["x_0"], table["x_1"], table["x_2"]])
+    for method in ("greedy", "pessimistic"):
+        options = {"ridge": 1e-9} | ({"noise": 0.1, "theta_bound": 0.0} if method == "pessimistic" else {})
+        apart, inside = (sparing.learn(each, method, **options) for each in (log, log.net()))
+        assert np.array_equal(apart.actions(x), inside.actions(x))
 
 
 def test_intervals_of_reward_less_cost_cover():

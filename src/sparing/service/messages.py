@@ -75,7 +75,7 @@ class DecideAnswer(Struct, omit_defaults=True):
     """The action to play, whether its reward is needed, why, and with which probabilities.
 
     From `low` to `high` is the 95 % interval of its mean reward, `value`; for learners with confidence sets, an interval that
-    holds with probability 1 − δ. All three are less the known `cost` of the action, null if no costs are known.
+    holds with probability 1 − δ. All three are less the known `cost` of the action, which is left out if no costs are known.
     """
 
     decision_id: str
