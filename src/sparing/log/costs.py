@@ -43,9 +43,12 @@ def action_costs(
         given = given.to_dict()
     if isinstance(given, Mapping):
         index = {name: place for place, name in enumerate(names)}
-        texts = {label_text(name): place for place, name in enumerate(names)}
+        texts: dict[str, int] = {}
         for label, cost in given.items():
-            place = index.get(_label(label), texts.get(label) if isinstance(label, str) else None)
+            place = index.get(label if type(label) is str else _label(label))
+            if place is None and isinstance(label, str):  # as JSON and the prompt have it
+                texts = texts or {label_text(name): i for i, name in enumerate(names)}
+                place = texts.get(label)
             if place is None:
                 listed = ", ".join(repr(name) for name in names[:5])
                 raise error(
@@ -71,6 +74,8 @@ def _label(label: Any) -> Any:
 
 
 def _cost(cost: Any, label: Any, error: type[InputError]) -> float:
+    if type(cost) is float and abs(cost) <= LARGEST:
+        return cost
     try:
         value = math.nan if isinstance(cost, str | bytes | bool | None) else float(cost)
     except (TypeError, ValueError, OverflowError):
