@@ -17,6 +17,8 @@ from sparing.model.crossfitting import PropensityFit, fit_propensities, share_li
 from sparing.report.text import counted, percent
 
 RARELY_SHARE = 0.05  # an action possible in no more than this share of a segment's rows is a gap there
+SEEN_SHARE = 0.05
+"""A gap of this share of the rows is to be seen: the level below which a propensity is a gap falls with the rows, to the bar."""
 
 DEPTH_WEIGHTS = np.array([0.125, 0.5, 0.25, 0.125])
 """Parts of the error probability, for segments of 0, 1, 2 and 3 conditions."""
@@ -33,14 +35,15 @@ PAIRED_CELLS = 2_000_000  # (row, action) pairs of recurring contexts whose agre
 class SupportEstimate:
     """How the support was estimated, and which pairs are undecided.
 
-    bar: an action is estimated unsupported in segments where its share is at most this, and surely too small to be chance;
-    `gaps` holds these (action, segment) pairs. unsupported and undecided (K,): share of rows in which each action is
+    A gap is a segment in which an action has at most `bar` of the rows, and its propensity is surely below `level`, or below half
+    of its share elsewhere if that is less; `gaps` holds these (action, segment) pairs. unsupported and undecided (K,): share of rows in which each action is
     estimated unsupported, or may be. visible_share: of the rows; a smaller segment without an action of typical share is
     not distinguished from chance. agreement: how often two rows of one context took the same action, how
     often the fitted propensities expect it, and the deviations between; None where no context recurs.
     """
 
     bar: float
+    level: float
     confidence: float
     rows: int
     gaps: tuple[tuple[int, Segment], ...]
@@ -62,7 +65,7 @@ class SupportEstimate:
             "temperature": fit.temperature,
             "reliability": fit.calibration.bins.tolist(),
         }
-        fields = ("bar", "confidence", "undecided_share", "visible_share", "agreement")
+        fields = ("bar", "level", "confidence", "undecided_share", "visible_share", "agreement")
         return {name: getattr(self, name) for name in fields} | {"calibration": calibration}
 
     @property
@@ -98,9 +101,9 @@ class SupportEstimate:
             source = "No propensities logged; support was"
             undecided = f"; {percent(self.undecided_share)} of the (context, action) pairs are undecided and count as supported"
         lines = [
-            f"{source} estimated from the rows: an action counts as unsupported in a segment where it has at most {self.bar:.3g} "
-            f"of the rows, and so few are not chance (exact binomial tails; {self.confidence:.0%} confidence in all segments "
-            f"together). Segments were {how}{undecided}.",
+            f"{source} estimated from the rows: a gap is a segment where an action has at most {percent(self.bar)} of the rows, and its propensity "
+            f"is surely below {percent(self.level)}, or half of its share elsewhere (exact binomial tails; {self.confidence:.0%} confidence in all "
+            f"segments together). Segments were {how}{undecided}.",
             f"{self.limit}.{limit}",
         ]
         if self.agreement is None:
@@ -219,12 +222,13 @@ class GapTest:
     """Tests whether an action with h of a segment's m rows is a gap there.
 
     It is if h ≤ bar·m and P(Binomial(m, p) ≤ h) is at most what this test may take of the error probability. p is the
-    least share that the action has where it is possible. overall (K,): its share of all rows. smallest (K,): its smallest
+    least share that the action has where it is possible, at most `level`: a larger propensity is no gap. overall (K,): its share of all rows. smallest (K,): its smallest
     logged propensity, None without logged propensities. errors (DEPTH + 1,): what the tests of one family of segments may
     take together, by their number of conditions.
     """
 
     bar: float
+    level: float
     overall: np.ndarray
     smallest: np.ndarray | None
     errors: np.ndarray
@@ -236,19 +240,21 @@ class GapTest:
             smallest = np.ones(log.n_actions)
             np.minimum.at(smallest, log.actions, log.propensities)
         errors = error * DEPTH_WEIGHTS / (log.n_actions * count_families(binned.distinct))
-        return cls(bar, log.counts / log.n_rows, smallest, errors)
+        rows = SEEN_SHARE * log.n_rows
+        level = float(np.clip(-np.expm1(np.log(errors[1] / 2) / rows), bar, max(bar, RARELY_SHARE)))
+        return cls(bar, level, log.counts / log.n_rows, smallest, errors)
 
     def least_share(self, actions: Any, hits: Any = 0, sizes: Any = 0, rows: int = 1) -> Any:
         """p of these actions, tested in segments that have so many hits and rows, of `rows` in all.
 
         Logged propensities are believed: it is the smallest one of the action. Otherwise it is half of its share
-        elsewhere, and at least the bar. Beyond RARELY_SHARE it does not rise: a small propensity is not a gap.
+        elsewhere, and at least the bar. Beyond the level it does not rise: a larger propensity is not a gap.
         """
         if self.smallest is not None:
-            return np.minimum(RARELY_SHARE, self.smallest[actions])
+            return np.minimum(self.level, self.smallest[actions])
         # Elsewhere is at least half of the rows: few rows elsewhere would say little of the share there.
         elsewhere = (self.overall[actions] - hits / rows) / np.maximum(0.5, 1 - sizes / rows)
-        return np.maximum(self.bar, np.minimum(RARELY_SHARE, elsewhere / 2))
+        return np.maximum(self.bar, np.minimum(self.level, elsewhere / 2))
 
     def passes(self, actions: Any, hits: Any, sizes: Any, rows: int, allowed: Any) -> Any:
         """Whether these are gaps, where each test may take so much of the error probability."""
@@ -285,6 +291,7 @@ class _Gaps:
     """What the search found: see `SupportEstimate`."""
 
     bar: float
+    level: float
     gaps: tuple[tuple[int, Segment], ...]
     unsupported: np.ndarray
     undecided: np.ndarray
@@ -328,6 +335,7 @@ def _find_gaps(log: Log, bar: float, error: float, seed: int) -> _Gaps:
     parts = sizes / len(second)
     return _Gaps(
         bar=bar,
+        level=test.level,
         gaps=tuple((int(of[place]), leaves[place].segment) for place in np.flatnonzero(gap)),
         unsupported=np.bincount(of, weights=parts * gap, minlength=k),
         undecided=np.bincount(of, weights=parts * undecided, minlength=k),
