@@ -93,3 +93,30 @@ def test_a_decision_names_what_the_log_never_had(log, row, unseen, tmp_path):
     assert all(name in repr(decision) for name in unseen)
     learner.save(tmp_path / "saved.sparing")
     assert sparing.load(tmp_path / "saved.sparing").open == learner.open
+
+
+def test_weekdays_beyond_a_log_of_less_than_a_week_count_as_its_ends():
+    """Monday to Thursday: later moments are Thursdays, earlier ones Mondays; alone, in a batch and saved, to the same bits."""
+    days = [f"2026-03-{2 + i % 4:02} {i % 24:02}:30" for i in range(96)]
+    rows = {"at": days, "action": ["a", "b"] * 48, "reward": [0.0, 1.0, 1.0] * 32}
+    encoder = sparing.read_log(rows, features="auto").encoder
+    live = [
+        "2026-03-06 10:30",
+        "2026-03-12 10:30",
+        "2026-03-05 10:30",
+        "2026-02-28 10:30",
+        "2026-03-02 10:30",
+    ]
+    found = encoder.encode_table({"at": live})
+    again = Encoder.from_header(json.loads(json.dumps(encoder.header())))
+    for other in ([encoder.encode({"at": one}) for one in live], again.encode_table({"at": live})):
+        assert np.array_equal(found, other)
+    assert np.array_equal(found[0, :5], found[2, :5])
+    assert np.array_equal(found[1, :5], found[2, :5])
+    assert np.array_equal(found[3, :5], found[4, :5])
+    assert [encoder.unseen({"at": one}) for one in live] == [("at",), (), (), ("at",), ()]
+    assert np.array_equal(
+        encoder.without_limits().encode_table({"at": days}), encoder.encode_table({"at": days})
+    )
+    whole = {**rows, "at": [f"2026-03-{2 + i % 7:02} {i % 24:02}:30" for i in range(96)]}
+    assert sparing.read_log(whole, features="auto").encoder.unseen({"at": "2026-03-28 10:30"}) == ()

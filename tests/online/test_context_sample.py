@@ -20,8 +20,8 @@ def made(log=LOG, **settings):
     return sparing.economical(log, **{"call_cost": 0.002, "horizon": 3000, "seed": 3, **settings})
 
 
-def future_of(learner):
-    return Future(learner.sets.arrays.logged_sample.copy(), learner.key)
+def future_of(learner, log):
+    return Future(learner.sets.arrays.logged_sample.copy(), learner.key, log.contexts)
 
 
 def same(learner, future):
@@ -45,9 +45,10 @@ def lived(learner, contexts, future=None, rng=None):
 @pytest.mark.parametrize("rows", [300, 40, 3])
 def test_the_sample_is_that_of_plain_python(rows, tmp_path):
     """Decided one by one and in compiled runs, copied, saved and loaded, with a refreshed prior, with contexts too long to enter."""
-    learner = made(LOG.take(range(rows)), prior_scale=1.0, noise=0.5)
-    future = future_of(learner)
-    contexts = np.random.default_rng(1).random((400, 3)) + np.eye(3)[2]
+    log = LOG.take(range(rows))
+    learner = made(log, prior_scale=1.0, noise=0.5)
+    future = future_of(learner, log)
+    contexts = np.random.default_rng(1).random((400, 3)) + 3 * np.eye(3)[2]
     contexts[::50] *= 100
     lived(learner, contexts[:150], future)
     same(learner, future)
@@ -121,6 +122,40 @@ def test_another_mixture_of_known_contexts_is_met():
     assert future.used[:, 3].mean() > 0.6
 
 
+def test_contexts_that_a_large_log_knows_well_keep_their_places():
+    """The same mixture with 100 times the rows: the estimate of the rarer country has a standard error of .03 deviations."""
+    rng = np.random.default_rng(1)
+    rows, live = (
+        np.column_stack([np.ones(n), np.eye(3)[rng.choice(3, n, p=p)]])
+        for n, p in ((12_800, [0.5, 0.4, 0.1]), (800, [0.05, 0.05, 0.9]))
+    )
+    future = Future(rows[:128], 3, rows)
+    for x in live:
+        future.meet(x)
+    assert np.array_equal(future.used, future.logged)
+
+
+def test_later_dates_request_no_more_rewards():
+    """A log of two days whose live traffic comes a week later decides as if live contexts were not looked at."""
+    rng = np.random.default_rng(4)
+    moments = [f"2026-03-0{1 + minute // 720} {minute // 30 % 24:02}:00" for minute in range(1440)]
+    table = {"seen_at": moments, "action": rng.choice(["a", "b"], 1440), "reward": rng.random(1440)}
+    log = sparing.read_log(table, features="auto", actions=["a", "b", "new"])
+    usual = sparing.economical(log, call_cost=0.01, horizon=2000, seed=0)
+    blind = usual.copy()
+    blind.sets.arrays.sampled_from = NEVER
+    blind.find_next_entry()
+    for minute in range(1000):
+        row = {"seen_at": f"2026-03-1{minute // 100} {minute % 24:02}:30"}
+        first, second = usual.decide(row), blind.decide(row)
+        assert first == second
+        if first.needs_reward:
+            reward = float(rng.random())
+            usual.update(first, reward)
+            blind.update(second, reward)
+    assert usual.sets.arrays.next_sample.sum() != blind.sets.arrays.next_sample.sum()
+
+
 def test_few_contexts_unlike_the_log_are_met_and_others_keep_their_places():
     """One visit in thirty is from a country that the log never had."""
     rng = np.random.default_rng(2)
@@ -178,19 +213,19 @@ def test_renewals_become_rare():
 def test_contexts_are_withdrawn():
     """A withdrawn context leaves the sample in use too, also one whose place another has taken since."""
     learner = made()
-    secret = np.array([2.12345, 0.54321, 0.11111])
+    secret = np.array([4.12345, 0.54321, 0.11111])
     entered = 0
     for _ in range(300):
         if learner.rounds == learner.next_entry:
             entered += 1
-            learner.enter_context(secret if entered % 2 else np.full(3, 1.5), entered)
+            learner.enter_context(secret if entered % 2 else np.array([0.5, 0.5, 5.0]), entered)
         learner.set_counters(rounds=learner.rounds + 1, calls=0)
     a = learner.sets.arrays
     assert (a.context_sample == secret).all(axis=1).any()
     learner.forget_contexts(range(1, 400, 2))
     for name in ("context_sample", "next_sample"):
         assert not (getattr(a, name) == secret).all(axis=1).any()
-        assert (getattr(a, name) == 1.5).all(axis=1).any()
+        assert (getattr(a, name) == [0.5, 0.5, 5.0]).all(axis=1).any()
     back = a.sample_ids < 0
     assert np.array_equal(a.next_sample[back], a.logged_sample[back])
 

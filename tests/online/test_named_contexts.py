@@ -39,7 +39,7 @@ def test_a_mapping_decides_as_its_context_does(log, name):
     for age, country in [(20, "NZ"), (70, "CH"), (33, "elsewhere"), (None, None)]:
         row = {"country": country, "age": age}
         one = by_name.decide(row)
-        two = by_number.decide(log.encoder.encode(row))
+        two = by_number.decide(by_number.encoder.encode(row))
         assert one._replace(unseen=()) == two
         if one.needs_reward:
             by_name.update(one, 1.0)
@@ -51,11 +51,14 @@ def test_a_context_by_name_is_ones_own_and_fit_for_compiled_code(log):
     learner = sparing.confident(log, prior_scale=1.0, spot_check=0)
     frame = clicks(1, seed=2)[["age", "country"]]
     row = frame.to_dict("records")[0]
-    expected = log.encoder.encode(row)
-    for x in (row, frame.iloc[0], frame, pl.from_pandas(frame), expected, expected.tolist()):
+    numbers, expected = (
+        log.encoder.encode(row),
+        learner.encoder.encode(row),
+    )  # the second has a place for unseen values
+    for x in (row, frame.iloc[0], frame, pl.from_pandas(frame), numbers, numbers.tolist(), expected):
         one, two = learner.context(x), learner.context(x)
         assert one.tobytes() == expected.tobytes()
-        assert (one.dtype, one.shape) == (np.float64, (log.n_features,))
+        assert (one.dtype, one.shape) == (np.float64, (log.n_features + 1,))
         assert one.flags.c_contiguous
         assert one.flags.writeable
         assert not np.shares_memory(one, two)
@@ -106,7 +109,8 @@ def test_a_saved_learner_and_its_copies_know_their_features(log, tmp_path):
         copy.deepcopy(learner),
         pickle.loads(pickle.dumps(learner)),
     ):
-        assert other.encoder.digest == log.encoder.digest
+        assert other.encoder.digest == learner.encoder.digest
+        assert other.encoder.without_unseen().digest == log.encoder.digest
         assert other.decide(row) == expected
 
 

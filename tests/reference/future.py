@@ -22,8 +22,9 @@ def uniform(key, number, place):
 class Future:
     """Logged contexts (m, d), and live ones that take their places; `used` changes once a quarter of the places may have."""
 
-    def __init__(self, logged, key):
+    def __init__(self, logged, key, contexts=None):
         self.logged, self.key, self.rounds, self.new = logged, key, 0, 0
+        self.contexts = logged if contexts is None else contexts  # of the whole log
         self.next, self.used, self.live = logged.copy(), logged.copy(), np.zeros(len(logged), dtype=bool)
 
     def meet(self, x):
@@ -37,16 +38,17 @@ class Future:
 
     def counts(self):
         """Which places hold a live context that the logged ones do not stand for, (m,)."""
-        m, d = self.logged.shape
-        gram = self.logged.T @ self.logged / m
+        (m, d), rows = self.logged.shape, len(self.contexts)
+        gram = self.contexts.T @ self.contexts
         own = np.diag(gram)
-        gram += 1e-4 * np.diag(np.where(own > 0, own, own.mean()))
-        metric = np.linalg.inv(gram)
+        metric = np.linalg.inv(gram + np.diag(np.where(own > 0, own, own.mean())) / rows)
         reach = np.einsum("jd,de,je->j", self.logged, metric, self.logged).max()
-        unlike = np.einsum("jd,de,je->j", self.next, metric, self.next) > 2 * reach
+        variance = np.einsum("jd,de,je->j", self.next, metric, self.next)
+        unlike = variance > max(2 * reach, 0.23**2)
         like = self.live & ~unlike
         n = like.sum()
         shift = self.next[like].mean(axis=0) - self.logged.mean(axis=0) if n else np.zeros(d)
-        shifted = shift @ metric @ shift * n * m / (n + m) > chi2.ppf(0.9999, d)
+        shifted = shift @ metric @ shift * rows * n * m / (n + m) > chi2.ppf(0.9999, d)
+        shifted = shifted and variance[like].mean() > 0.23**2
         lengths = np.linalg.norm(self.next, axis=1)
         return self.live & (shifted | unlike) & (lengths <= 10 * np.linalg.norm(self.logged, axis=1).max())

@@ -499,6 +499,25 @@ class Prior:
         size = scales.spread[:, None, None] * scales.spread
         return replace(found, weights=weights * scales.spread, coefficient_covariance=covariance * size)
 
+    def among(self, features: np.ndarray) -> "Prior":
+        """The prior of some features alone, by index (e,); the others must have no logged rows."""
+        found, covariance = self.scale_posterior, self.coefficient_covariance
+        if found is not None:
+            points = (
+                PriorScales(one.noise, one.spread[features], one.slope[features]) for one in found.points
+            )
+            found = ScalePosterior(tuple(points), found.weights)
+        return replace(
+            self,
+            spread=self.spread[features],
+            slope=self.slope[features],
+            flat=self.flat[features],
+            weights=self.weights[:, features],
+            coefficient_covariance=covariance[:, features][:, :, :, features],
+            blocks=FeatureBlocks(self.blocks.of[features], self.blocks.names),
+            scale_posterior=found,
+        )
+
     @property
     def certain(self) -> bool:
         """Whether W is known; actions are then independent."""
@@ -586,6 +605,11 @@ def evidence_prior(
     if noise is not None:
         scales = scales._replace(noise=noise)
     weights, covariance = common(rows, scales)
+    empty = np.diag(sums.gram.sum(axis=0)) == 0
+    if rows.flat is not None and empty.any():
+        flat = np.where(empty, _between_values(weights[0] * scales.spread, blocks, empty, expected), flat)
+        rows = rows._replace(flat=flat)
+        weights, covariance = common(rows, scales)
     n_informative = blocks.sums(fit(rows.some(), scales._replace(spread=spread)).n_informative)
     weights = weights * scales.spread
     if center is not None:
@@ -604,6 +628,18 @@ def evidence_prior(
         about,
         uncertain,
     )
+
+
+def _between_values(
+    shared: np.ndarray, blocks: FeatureBlocks, empty: np.ndarray, least: np.ndarray
+) -> np.ndarray:
+    """Deviation of what actions share between the coordinates of a block that have logged rows, (d,), at least `least`.
+
+    It is that of a coordinate without rows, such as an unseen category: actions share as much there as at the values seen.
+    """
+    squares = blocks.sums(np.where(empty, 0.0, shared**2))
+    seen = blocks.sums((~empty).astype(float))
+    return np.maximum(np.sqrt(squares / np.maximum(seen - 1, 1))[blocks.of], least)
 
 
 def spread_between_actions(

@@ -33,6 +33,7 @@ from sparing.online.start import (
     resolve_start,
     resolve_tolerance,
     with_settings_signature,
+    with_unseen,
 )
 from sparing.validation import fraction, number, one_of
 
@@ -279,7 +280,10 @@ def confident(
     fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
     one_of("explore", explore, ("optimistic", "wider", "sampled"))
-    log, known = resolve_kernel(log, kernel), {"scale": prior_scale, "mean": prior_mean, "items": items}
+    log, known = (
+        with_unseen(resolve_kernel(log, kernel)),
+        {"scale": prior_scale, "mean": prior_mean, "items": items},
+    )
     start, sets, prior = _posterior(log, settings, misfit, known)
     tolerance = resolve_tolerance(tolerance, log, start.sums)
     rules = [ConfidentRule(float(tolerance), float(confidence), bool(strict))]
@@ -337,7 +341,10 @@ def economical(
     rule = call_terms(call_cost, horizon, discount, calls, rows=getattr(log, "n_rows", 0))
     fraction("spot_check", spot_check, zero=True)
     number("misfit", misfit, least=0)
-    log, known = resolve_kernel(log, kernel), {"scale": prior_scale, "mean": prior_mean, "items": items}
+    log, known = (
+        with_unseen(resolve_kernel(log, kernel)),
+        {"scale": prior_scale, "mean": prior_mean, "items": items},
+    )
     start, sets, prior = _posterior(log, settings, misfit, known, lookahead=True)
     learner = start.learner(
         "economical", sets, [rule], explore="worthiest", spot_check=float(spot_check), prior=prior
@@ -423,6 +430,8 @@ def _posterior(
     start = resolve_start(log, given)
     positive("noise", start.assumptions.noise)
     noise, items = settings.get("noise"), resolve_items(log, known["items"])
+    if known["mean"] is not None and len(log.encoder.logged) < log.encoder.size:
+        known = {**known, "mean": log.encoder.completed(np.asarray(known["mean"]))}
     prior = fit_prior_scale(
         log, start.sums, start.assumptions.ridge, noise=noise, **{**known, "items": items}
     )
@@ -538,7 +547,7 @@ def economical_guarantee(assumptions: Assumptions, prior: Prior, rule: Economica
     )
     return _joined(
         f"a reward is requested only if its expected value over {future} exceeds its cost of {rule.call_cost:.4g}, as far as the "
-        f"posterior knows ({prior}); designed so that regret and calls together cost no more on average than the log alone, "
+        f"posterior knows ({prior}); designed so that regret and calls together cost no more on average than the offline policy, "
         "which is proved for one call ahead and tested for more; no guarantee for each environment; rests on linear rewards, on contexts "
         "to come being like the log's, and on unlogged actions being exchangeable with logged ones",
         f"at most {rule.calls:,} calls" if rule.calls is not None else "",

@@ -161,6 +161,8 @@ class ConfidenceSets:
         self.added = np.zeros(k, dtype=np.int64) if added is None else added
         own = np.flatnonzero((sums.counts > 0) | (begin.row > 0) | (self.added > 0))
         self._allocate(k, d, len(own), constant, context_sample)
+        if context_sample is not None:
+            self.arrays.logged_gram[: begin.matrix.shape[1]] = packed(sums.gram.sum(axis=0)[None])[0]
         self.arrays.sigma = constant if watch and constant is not None else 0.0
         a = self.arrays
         a.gram[0, : begin.matrix.shape[1]], a.response[0] = begin.matrix[0], begin.response[0]
@@ -269,7 +271,7 @@ class ConfidenceSets:
     def take_sample(self, other: "ConfidenceSets") -> None:
         """Continue with the sample of contexts of other sets, which has as many."""
         a, b = self.arrays, other.arrays
-        for name in (*SAMPLES, "sample_ids"):
+        for name in (*SAMPLES, "sample_ids", "logged_gram"):
             getattr(a, name)[:] = getattr(b, name)
         a.sampled_from, a.next_entry, a.entered = b.sampled_from, b.next_entry, b.entered
 
@@ -523,7 +525,7 @@ class ConfidenceSets:
         saved = {name: getattr(self.arrays, name)[:used] for name in STATE}
         saved["context_sample"] = self.arrays.context_sample
         if self.arrays.next_entry != state.NEVER:
-            saved |= {name: getattr(self.arrays, name) for name in (*SAMPLES, "sample_ids")}
+            saved |= {name: getattr(self.arrays, name) for name in (*SAMPLES, "sample_ids", "logged_gram")}
             saved["sample_counts"] = np.array([self.arrays.sampled_from, self.arrays.entered])
         grown = {"added": self.added, "growing": np.array(self.growing)}
         return {**saved, **grown, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}

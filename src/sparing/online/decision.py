@@ -233,7 +233,7 @@ EVERYONE = np.empty(0, dtype=np.bool_)
 
 
 def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None = None) -> np.ndarray:
-    """A copy of a context (d,), as compiled code needs it; an encoder adds missing kernel features."""
+    """A copy of a context (d,), as compiled code needs it; an encoder adds missing kernel features and those of unseen values."""
     try:
         given = np.asarray(x)
         context = given.astype(np.float64) if given.dtype.kind in NUMBERS else None
@@ -243,7 +243,7 @@ def as_context(x: Sequence[float] | np.ndarray, d: int, encoder: Encoder | None 
         raise DecisionError(
             f"context {shorten(x)} is not a list of numbers; expected {d} of them{_or_named(encoder)}"
         )
-    if encoder is not None and encoder.kernel is not None:
+    if encoder is not None:
         context = encoder.completed(context)
     if context.shape != (d,):
         raise DecisionError(

@@ -412,6 +412,8 @@ def restored(
         for name in ("next_sample", "logged_sample"):
             _check_array(name, arrays[name], sample.shape, np.float64, -LARGEST, LARGEST)
             getattr(sets.arrays, name)[:] = arrays[name]
+        _check_array("logged_gram", arrays["logged_gram"], (p,), np.float64)
+        sets.arrays.logged_gram[:] = arrays["logged_gram"]
         _check_array("sample_ids", arrays["sample_ids"], sample.shape[:1], np.int64, -1)
         _check_array("sample_counts", arrays["sample_counts"], (2,), np.int64, -state.NEVER, state.NEVER)
         sets.arrays.sample_ids[:] = arrays["sample_ids"]

@@ -251,6 +251,27 @@ def resolve_kernel(log: Any, kernel: KernelOption) -> Any:
     return with_kernel(log, kernel)
 
 
+def with_unseen(log: Any) -> Any:
+    """A summary of the log with a feature for the unseen values of each category; the log itself if it has none.
+
+    The prior gives such a feature the scale of its column, so that a value that the log never had is as uncertain as one of
+    the column's values before its first row.
+    """
+    if not isinstance(log, Log | LogSummary) or not log.n_rows:
+        return log
+    encoder, old = log.encoder.with_unseen(), log.encoder
+    if encoder is old:
+        return log
+    if isinstance(log, Log):
+        log = SummaryWithFit.of(log)
+    sums, d = log.statistics, encoder.size
+    gram, response = np.zeros((sums.n_actions, d, d)), np.zeros((sums.n_actions, d))
+    gram[:, encoder.logged[:, None], encoder.logged], response[:, encoder.logged] = sums.gram, sums.response
+    sums = replace(sums, gram=gram, response=response, encoder=encoder.digest)
+    sample = encoder.completed(log.context_sample)
+    return replace(log, statistics=sums, encoder=encoder, context_sample=sample)
+
+
 def future_contexts(log: Log | LogSummary) -> np.ndarray:
     """Logged contexts that stand for future ones, (m, d)."""
     found = log.context_sample if isinstance(log, LogSummary) else sample_contexts(log.contexts)

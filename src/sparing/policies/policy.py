@@ -97,7 +97,7 @@ class TrainedPolicy(ABC):
         """Contexts (n, d) of arrays or raw columns; d is checked against `n_features` if that is given."""
         named = None if self.encoder is None else self.encoder.named_rows(given)
         rows: Any = given if named is None else named
-        if self.encoder is not None and self.encoder.kernel is not None and isinstance(rows, np.ndarray):
+        if self.encoder is not None and isinstance(rows, np.ndarray):
             rows = self.encoder.completed(rows)
         return checked_contexts(rows, n_features)
 

@@ -173,6 +173,7 @@ class LiveCalls:
         )
         self.reached = int(found[-1][0]) if len(found) == CALLS else max(end, self.reached)
         contexts, known = contexts_of(model, [bytes(row[2]) for row in found])
+        contexts = contexts[:, model.learner.encoder.logged]  # as the segments of the log
         places = np.array([shown[row[1]] for row in found], dtype=np.int64)[known]
         for place, segment in enumerate(self.segments):
             inside = places[segment.contains(contexts)]

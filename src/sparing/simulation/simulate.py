@@ -151,8 +151,8 @@ def simulate(
 
 
 def _check_shapes(learner: Learner, world: World, replayed: Log | None) -> None:
-    known = {learner.n_features, learner.encoder.linear.stop}  # kernel features are appended
-    if learner.action_names != world.action_names or world.n_features not in known:
+    width = learner.encoder.completed(np.zeros(world.n_features)).size  # with kernel features
+    if learner.action_names != world.action_names or width != learner.n_features:
         raise SettingError(
             f"the learner has {learner.n_actions} actions and {learner.n_features} features, the world "
             f"{len(world.action_names)} and {world.n_features}, or their labels differ"
@@ -178,7 +178,7 @@ def play(
     Compiled code plays many rounds at a time where it can; the decisions are the same.
     """
     total = len(stream)
-    if learner.encoder.kernel is not None:
+    if stream.contexts.shape[1] != learner.n_features:
         stream = replace(stream, contexts=learner.encoder.completed(stream.contexts))
     recorded = _Recorded(
         np.empty(total, dtype=np.int64), np.empty(total, dtype=np.bool_), np.empty(total, dtype="U12")

@@ -322,14 +322,15 @@ class RawColumn(NumberColumn):
 @dataclass(frozen=True)
 class CategoryColumn(Column):
     """1 at the place of its value. Rare values share the place `other`, if the log had any; a value that the log
-    never had is 0 everywhere. It goes to `other` if the rare ones are not known: they were too many, or the encoder
-    was saved before 0.3."""
+    never had is 0 everywhere, or 1 at a place of its own with `unseen_place`. It goes to `other` if the rare ones are not
+    known: they were too many, or the encoder was saved before 0.3."""
 
     kind = "category"
     wants = "a text, a whole number or a truth value"
     values: tuple[str, ...] = ()
     rare: int = 0
     rare_values: tuple[str, ...] | None = None
+    unseen_place: bool | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", tuple(self.values))
@@ -342,15 +343,28 @@ class CategoryColumn(Column):
     @property
     def parts(self) -> tuple[str, ...]:
         other = (f"{self.column} is other",) if self.rare else ()
-        return tuple(f"{self.column}={value}" for value in self.values) + other
+        unseen = (f"{self.column} is unseen",) if self.unseen_place else ()
+        return tuple(f"{self.column}={value}" for value in self.values) + other + unseen
 
     def _place(self, value: Any) -> int:
         """The place of a value's 1; −1 if it has none."""
-        unknown = len(self.values) if self.rare and self.rare_values is None else -1
+        unknown = len(self.values) if self.hides_unseen else self.place_of_unseen
         return self._places.get(cells.as_word(value), unknown)
 
+    @property
+    def hides_unseen(self) -> bool:
+        """Whether unseen values count as rare ones."""
+        return self.rare > 0 and self.rare_values is None
+
+    @property
+    def place_of_unseen(self) -> int:
+        """The place of values that the log never had; −1 if there is none."""
+        return len(self.values) + (self.rare > 0) if self.unseen_place else -1
+
     def unseen(self, value: Any) -> bool:
-        return not self.is_missing(value) and self._place(value) < 0
+        return (
+            not self.is_missing(value) and not self.hides_unseen and cells.as_word(value) not in self._places
+        )
 
     @cached_property
     def _places(self) -> dict[Hashable, int]:
@@ -390,7 +404,8 @@ class CategoryColumn(Column):
         return {fold_case(value): value for value in reversed(self.values)}
 
     def _words(self, part: int, low: float, high: float) -> str:
-        value = self.values[part] if part < len(self.values) else "one of the rare values"
+        other = "a value that the log lacks" if part == self.place_of_unseen else "one of the rare values"
+        value = self.values[part] if part < len(self.values) else other
         other = f"not {value}"
         if len(self.values) == 2 and not self.rare and not self.gap:
             other = self.values[1 - part]
@@ -492,7 +507,8 @@ HOURS_LIST, DAYS_LIST = HOURS.tolist(), DAYS.tolist()
 class TimeColumn(Column):
     """Where the hour and the day stand on their circles, in UTC, and how far time has come, standardised.
 
-    Beyond the log's own range the trend stays where the log began or ended: nothing is known of it there.
+    Beyond the log's own range the trend stays where the log began or ended: nothing is known of it there. With `under_week`,
+    so does the weekday: a log of less than a week shows some weekdays never, and the others once.
     """
 
     kind = "time"
@@ -502,6 +518,23 @@ class TimeColumn(Column):
     last: float = 0.0
     mean: float = 0.0
     scale: float = 1.0
+    under_week: bool | None = None
+
+    @classmethod
+    def within(cls, column: str, gap: bool, *, mean: float, scale: float, low: float, high: float) -> Self:
+        """The column of a log with moments from `low` to `high`, in seconds since 1970."""
+        return cls(column, gap, low, high, mean, scale, high // DAY - low // DAY < 6 or None)
+
+    def header(self) -> dict[str, Any]:
+        return {name: value for name, value in super().header().items() if value is not None}
+
+    def unseen(self, value: Any) -> bool:
+        if not self.under_week or self.is_missing(value):
+            return False
+        first, last, day = (
+            int(each // DAY) for each in (self.first, self.last, cells.as_seconds(value, self.order))
+        )
+        return (day - first) % 7 > last - first
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -512,8 +545,10 @@ class TimeColumn(Column):
         seconds = self.seconds(column, first_row=first_row)
         there = ~np.isnan(seconds)
         moment = np.where(there, seconds, self.mean)
-        minute, day = (moment % DAY // MINUTE).astype(np.int64), ((moment // DAY + 3) % 7).astype(np.int64)
-        trend = (np.clip(moment, self.first, self.last) - self.mean) / self.scale
+        within = np.clip(moment, self.first, self.last)
+        shown = within if self.under_week else moment
+        minute, day = (moment % DAY // MINUTE).astype(np.int64), ((shown // DAY + 3) % 7).astype(np.int64)
+        trend = (within - self.mean) / self.scale
         out[:, :5] = np.where(there[:, None], np.column_stack((HOURS[minute], DAYS[day], trend)), 0.0)
         self._fill_gap(there, out)
 
@@ -527,9 +562,12 @@ class TimeColumn(Column):
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         moment = cells.as_seconds(value, self.order)
         out[place], out[place + 1] = HOURS_LIST[int(moment % DAY // MINUTE)]
-        out[place + 2], out[place + 3] = DAYS_LIST[int((moment // DAY + 3) % 7)]
         within = self.first if moment < self.first else moment
-        out[place + 4] = ((self.last if self.last < within else within) - self.mean) / self.scale
+        within = self.last if self.last < within else within
+        out[place + 2], out[place + 3] = DAYS_LIST[
+            int(((within if self.under_week else moment) // DAY + 3) % 7)
+        ]
+        out[place + 4] = (within - self.mean) / self.scale
 
     def unfit_row(self, value: Any, row: int) -> LogError:
         error = super().unfit_row(value, row)

@@ -21,6 +21,7 @@ from sparing.log.features.columns import (
     HashedColumn,
     NumberColumn,
     RawColumn,
+    TimeColumn,
     VectorColumn,
 )
 from sparing.log.features.kernel import NystroemMap
@@ -50,11 +51,14 @@ VERSION, TEXT_VERSION = 1, 2
 CONSTANT = "constant"
 KERNEL = "kernel"
 
-LIMITS = {"low", "high", "rare_values"}
+LIMITS = {"low", "high", "rare_values", "under_week"}
 """Fields of columns that encoders saved before 0.3 do not have: what the log shows nothing beyond."""
 
 NOTATION = "notation"
 """The field of columns for how the log writes numbers as text, which old encoders do not have either."""
+
+OPTIONAL = LIMITS | {"unseen_place", NOTATION}
+"""Fields that only some columns have."""
 
 MOST_BLOCKS = 8
 """Blocks of coordinates that a prior scales separately; with more columns, those of one kind share a block."""
@@ -194,6 +198,46 @@ class Encoder:
         )
         return replace(self, columns=columns)
 
+    # Places for values that the log never had, which learners with a prior add.
+
+    def with_unseen(self) -> "Encoder":
+        """Return the encoder with a feature for the values that the log never had, in every category; it is 0 in the log."""
+        return self._placed(True)
+
+    def without_unseen(self) -> "Encoder":
+        """Return the encoder of the log: values that it never had are 0 everywhere."""
+        return self._placed(None) if len(self.logged) < self.size else self
+
+    def _placed(self, unseen: bool | None) -> "Encoder":
+        columns: Any = self.columns
+        found = tuple(
+            replace(one, unseen_place=unseen) if type(one) is CategoryColumn and not one.hides_unseen else one
+            for one in columns
+        )
+        if found == self.columns:
+            return self
+        other = Encoder(found, self.constant, None, self.left_out, self.roles)
+        if self.kernel is None:
+            return other
+        first = self.linear.start
+        if unseen:  # no landmark, as no logged row, has such a value
+            landmarks = np.zeros((len(self.kernel.landmarks), other.size - first))
+            landmarks[:, other.logged[first:] - first] = self.kernel.landmarks
+        else:
+            linear = self.logged[(self.logged >= first) & (self.logged < self.linear.stop)]
+            landmarks = np.ascontiguousarray(self.kernel.landmarks[:, linear - first])
+        return replace(other, kernel=replace(self.kernel, landmarks=landmarks))
+
+    @cached_property
+    def logged(self) -> np.ndarray:
+        """The coordinates that the log has, without those of unseen values."""
+        unseen = [
+            first + column.place_of_unseen
+            for column, first, _ in self.spans
+            if isinstance(column, CategoryColumn) and column.unseen_place
+        ]
+        return np.setdiff1d(np.arange(self.size), unseen)
+
     # One row: what a live decision needs.
 
     @cached_property
@@ -296,7 +340,7 @@ class Encoder:
         return out if self.kernel is None else self.completed(out)
 
     def unseen(self, row: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the columns of which the log shows nothing at this row: an unknown category, a clipped number, or a text without a known word.
+        """Return the columns of which the log shows nothing at this row: an unknown category or weekday, a clipped number, or a text without a known word.
 
         Parameters
         ----------
@@ -315,6 +359,7 @@ class Encoder:
             if not (value.__class__ is str and value in places) and column.unseen(value):
                 found.append(name)
         found += [column.column for column in self._texts if column.unseen(row[column.column])]
+        found += [column.column for column in self._short_times if column.unseen(row[column.column])]
         return tuple(found)
 
     def raw_row(self, row: Any) -> Mapping[str, Any] | None:
@@ -336,6 +381,11 @@ class Encoder:
             found: Mapping[str, Any] = pa.table(row).to_pylist()[0]
             return found
         return None
+
+    @cached_property
+    def _short_times(self) -> list[TimeColumn]:
+        """The times of a log of less than a week."""
+        return [column for column in self.columns if isinstance(column, TimeColumn) and column.under_week]
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -424,14 +474,22 @@ class Encoder:
         return out
 
     def completed(self, contexts: np.ndarray) -> np.ndarray:
-        """Return contexts (n, d) or (d,) with kernel features, if only the linear ones are given.
+        """Return contexts (n, d) or (d,) with kernel features, and 0 for unseen values, if they lack either.
 
         Parameters
         ----------
         contexts : array of shape (n, d) or (d,)
-            Contexts, with or without kernel features.
+            Contexts, with or without kernel features, and with or without the features of unseen values.
         """
-        if self.kernel is None or contexts.ndim == 0 or contexts.shape[-1] != self.linear.stop:
+        if contexts.ndim == 0 or contexts.shape[-1] == self.size:
+            return contexts
+        linear = self.logged[self.logged < self.linear.stop]
+        for places, stop in ((self.logged, self.size), (linear, self.linear.stop)):
+            if contexts.shape[-1] == len(places) < stop:
+                full = np.zeros((*contexts.shape[:-1], stop))
+                full[..., places] = contexts
+                contexts = full
+        if self.kernel is None or contexts.shape[-1] != self.linear.stop:
             return contexts
         return np.concatenate((contexts, self.kernel(contexts[..., self.linear])), axis=-1)
 
@@ -486,7 +544,7 @@ class Encoder:
         return contexts
 
     def aligned(self, other: "Encoder", contexts: np.ndarray, *, sparse: str | None = None) -> np.ndarray:
-        """Return contexts (n, d) of another encoder with the features of this one; both must be raw, or the same.
+        """Return contexts (n, d) of another encoder with the features of this one; both must be raw, or the same but for unseen values.
 
         `sparse` files name only features that are not 0. A feature that such a file never names is 0, and one that
         this encoder does not have is left out. With "values" (country=NZ), both must have the same columns.
@@ -502,6 +560,8 @@ class Encoder:
         """
         if other.digest == self.digest:
             return contexts
+        if other.digest == self.without_unseen().digest:
+            return self.completed(contexts)
         if self.is_raw and other.is_raw:
             if self.size == other.size and (self._unnamed or other._unnamed):
                 return contexts  # arrays without names have nothing but an order
@@ -630,7 +690,7 @@ def _column(saved: dict[str, Any]) -> Column:
     kind = KINDS[saved.pop("kind")]
     known = {field.name for field in fields(kind)}
     if (
-        not known - LIMITS - {NOTATION} <= set(saved) <= known
+        not known - OPTIONAL <= set(saved) <= known
         or not isinstance(saved["column"], str)
         or not isinstance(saved["gap"], bool)
     ):

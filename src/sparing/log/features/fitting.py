@@ -713,7 +713,14 @@ class ColumnProfile:
                 notation=self.notation,
             )
         if kind in TIMES:
-            return TIMES[kind](self.column, gap, numbers.low, numbers.high, numbers.mean, scale_of(numbers))
+            return TIMES[kind].within(
+                self.column,
+                gap,
+                mean=numbers.mean,
+                scale=scale_of(numbers),
+                low=numbers.low,
+                high=numbers.high,
+            )
         if kind == "bool":
             return BoolColumn(self.column, gap)
         return self._category(kind, gap)

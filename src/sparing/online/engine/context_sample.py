@@ -17,13 +17,14 @@ RENEWALS = 4
 """The sample in use is renewed once one in this many of its contexts may have changed: O(log n) times in n rounds."""
 
 UNLIKE = 2.0
-"""A live context whose leverage is more than this many times the largest logged one is unlike the log's."""
+"""A live context whose leverage is more than this many times the largest logged one is unlike the log's,"""
+
+WELL_KNOWN = 0.23
+"""unless the log knows it well: the standard error of its pooled estimate there is at most this many noise deviations, the
+deviation that the prior expects between the slopes of actions."""
 
 SHIFT_QUANTILE = 3.72
 """Normal quantile (99.99 %) beyond which a difference of means is not chance."""
-
-THIN = 1e-4
-"""Added to the diagonal of G as a share of it, so that directions that the log does not have are long, not infinite."""
 
 LONGEST = 10.0
 """A live context longer than this many times the longest logged one is not used: it would outweigh all others."""
@@ -65,13 +66,13 @@ def enter_context(t: SetsStruct, x: np.ndarray, key: int, number: int, identity:
 def renew_sample(t: SetsStruct) -> None:
     """Use the live contexts that are unlike the logged ones, and all others too if their mean differs by more than chance.
 
-    Logged contexts stand for live ones that are like them: new contexts in their places would add noise alone. Lookahead caches
-    start anew if anything changes.
+    Logged contexts stand for live ones that are like them, or that the log knows well: new contexts in their places would add
+    noise alone. Lookahead caches start anew if anything changes.
     """
     t.entered = 0
     if not logged_metric(t):
         return
-    metric, z, reach, longest, changed = t.trial[1], t.vectors[0], 0.0, 0.0, False
+    metric, z, reach, longest, changed = t.trial[1], t.vectors[0], WELL_KNOWN * WELL_KNOWN, 0.0, False
     for x in t.logged_sample:
         reach = max(reach, UNLIKE * leverage(metric, x, z))
         longest = max(longest, LONGEST * LONGEST * dot(x, x))
@@ -90,40 +91,44 @@ def renew_sample(t: SetsStruct) -> None:
 
 @compiled_inner
 def logged_metric(t: SetsStruct) -> bool:
-    """Write the inverse of the logged contexts' mean of xxᵀ to `trial`; False if there is none."""
+    """Write (G + D)⁻¹ to `trial`, G = Σ xxᵀ of the log and D one row's mean square in each direction; False without rows."""
     gram, d, total, k = t.trial[0], t.logged_sample.shape[1], 0.0, 0
     for i in range(len(gram)):
-        gram[i] = 0.0
-    for x in t.logged_sample:
-        k = 0
-        for i in range(d):
-            total += x[i] * x[i]
-            for j in range(d - i):
-                gram[k + j] += x[i] * x[i + j]
-            k += d - i
+        gram[i] = t.logged_gram[i]
+    for i in range(d):
+        total += gram[k]
+        k += d - i
     k = 0
     for i in range(d):
-        gram[k] += THIN * (gram[k] if gram[k] > 0.0 else total / d)
+        gram[k] += (gram[k] if gram[k] > 0.0 else total / d) / max(logged_rows(t), 1)
         k += d - i
-    for i in range(len(gram)):
-        gram[i] /= len(t.logged_sample)
-    return not math.isnan(invert(gram, t.trial[1], t.square, 1.0))
+    return total > 0.0 and not math.isnan(invert(gram, t.trial[1], t.square, 1.0))
+
+
+@compiled
+def logged_rows(t: SetsStruct) -> int:
+    """Rows of the log."""
+    rows = 0
+    for slot in range(t.used):
+        rows += t.logged[slot] if t.view_mask[slot] & 1 == 0 else 0
+    return rows
 
 
 @compiled_inner
 def leverage(metric: np.ndarray, x: np.ndarray, z: np.ndarray) -> float:
-    """How far a context lies from what the log covers: xᵀG⁻¹x, G = mean xxᵀ."""
+    """Variance of the log's pooled estimate at a context, in noise variances: xᵀ(G + D)⁻¹x."""
     times(metric, x, z)
     return dot(x, z)
 
 
 @compiled_inner
 def has_shifted(t: SetsStruct, metric: np.ndarray, reach: float) -> bool:
-    """Whether the mean of the live contexts of leverage up to `reach` differs from the logged one by more than chance (χ²).
+    """Whether the mean of the live contexts of leverage up to `reach` differs from the logged one by more than chance (χ²),
+    and the log does not know them well.
 
     Leverages are written to `move`.
     """
-    d, m, live = t.next_sample.shape[1], len(t.next_sample), 0
+    d, m, live, variance = t.next_sample.shape[1], len(t.next_sample), 0, 0.0
     z, logged, mean = t.vectors[0], t.vectors[1], t.vectors[2]
     for i in range(d):
         logged[i] = mean[i] = 0.0
@@ -131,11 +136,14 @@ def has_shifted(t: SetsStruct, metric: np.ndarray, reach: float) -> bool:
         t.move[j] = leverage(metric, t.next_sample[j], z) if t.sample_ids[j] >= 0 else 0.0
         like = t.sample_ids[j] >= 0 and t.move[j] <= reach
         live += like
+        variance += t.move[j] if like else 0.0
         for i in range(d):
             logged[i] += t.logged_sample[j, i]
             mean[i] += t.next_sample[j, i] if like else 0.0
+    if variance <= live * WELL_KNOWN * WELL_KNOWN:
+        return False
     for i in range(d):
-        mean[i] = mean[i] / max(live, 1) - logged[i] / m
-    square = leverage(metric, mean, z) * live * m / (live + m)
+        mean[i] = mean[i] / live - logged[i] / m
+    square = leverage(metric, mean, z) * logged_rows(t) * live * m / (live + m)
     share = 2.0 / (9.0 * d)
     return square > d * (1.0 - share + SHIFT_QUANTILE * math.sqrt(share)) ** 3

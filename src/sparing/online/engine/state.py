@@ -53,6 +53,7 @@ SETS: Fields = {
     "context_sample": (DOUBLE, "md"),  # contexts that stand for future ones (value of information)
     "next_sample": (DOUBLE, "md"),  # the same, with the live contexts that entered since it was renewed
     "logged_sample": (DOUBLE, "md"),  # the logged contexts in their places
+    "logged_gram": (DOUBLE, "P"),  # Σ xxᵀ of the log, if live contexts may stand for future ones
     "sample_ids": (
         WHOLE,
         "m",
