@@ -11,7 +11,18 @@ import typer
 if TYPE_CHECKING:
     from research.tables.part import Part
 
-NAMES = ("classes", "shapes", "routing", "texts", "items", "methods", "holding", "worth", "predicted")
+NAMES = (
+    "classes",
+    "shapes",
+    "routing",
+    "texts",
+    "items",
+    "methods",
+    "holding",
+    "worth",
+    "predicted",
+    "intervals",
+)
 """The tables, each a module beside this one."""
 
 
