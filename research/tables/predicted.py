@@ -95,7 +95,12 @@ def run(unit: Record) -> Record:
     )
     held = np.abs(live @ (starts[0].sets.theta - theta).T) <= 1.96 * spread
     asked, alone = (play(each, stream) for each in starts)
-    net = float(alone.regret[-1] - asked.regret[-1] - cost * asked.calls[-1])
+    # Regret is against the best policy of these features: what a missing one would explain is noise.
+    means = stream.contexts @ theta.T if unit["kind"] == "missing feature" else stream.means
+    regrets = [
+        float((means.max(axis=1) - means[np.arange(rounds), each.actions]).sum()) for each in (asked, alone)
+    ]
+    net = regrets[1] - regrets[0] - cost * float(asked.calls[-1])
     predicted = found.net(option)
     assert predicted is not None
 
@@ -108,7 +113,7 @@ def run(unit: Record) -> Record:
         "off": predicted.mean - net,
         "net": holds(predicted, net),
         "calls": holds(option.calls_at(), float(asked.calls[-1])),
-        "regret": holds(option.regret_at(), float(asked.regret[-1])),
+        "regret": holds(option.regret_at(), regrets[0]),
         "logged_value": float(held[:, : unit["logged"]].mean()),
         "new_value": float(held[:, unit["logged"] :].mean()),
     }

@@ -112,7 +112,7 @@ def test_json_holds_every_learner_and_adds_up(shown):
     _, result, _ = shown
     by_name = {row["name"]: row for row in result["learners"]}
     assert len(by_name) == 6
-    assert by_name["the log alone"]["calls"] == [0, 0]
+    assert by_name["offline policy"]["calls"] == [0, 0]
     assert by_name["mOFUL, cold"]["calls"] == [result["rounds"]] * 2
     assert all(0 <= error <= 1 for row in by_name.values() for error in row["final_error"])
     assert result["rounds"] == round(1797 * 0.85) - round(1797 * 0.6)
@@ -121,7 +121,7 @@ def test_json_holds_every_learner_and_adds_up(shown):
 def test_asking_pays_where_the_log_is_blind(shown):
     _, result, _ = shown
     by_name = {row["name"]: row for row in result["learners"]}
-    alone = by_name["the log alone"]
+    alone = by_name["offline policy"]
     assert min(alone["final_error"]) > 0.25  # three of ten classes were never logged
     for name in ("confident", "economical", "economical, kernel"):
         assert max(by_name[name]["final_error"]) < min(alone["final_error"])

@@ -71,7 +71,7 @@ def test_table_for_people_and_no_files_unasked(path, tmp_path, monkeypatch):
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
     assert result.stdout.startswith("Rewards to request")
-    for label in ("the log alone", "confident, τ 0.1", "confident, τ 0.3", "What this rests on"):
+    for label in ("offline policy", "confident, τ 0.1", "confident, τ 0.3", "What this rests on"):
         assert label in result.stdout
     assert "certified" not in result.stdout
     assert not list(tmp_path.iterdir())
@@ -96,7 +96,7 @@ def test_figure_shows_every_mean_and_names_it(priced):
         assert low < option.regret_at().mean < high
         assert left < option.calls_at().mean < right
     (legend,) = figure.legends
-    assert {text.get_text() for text in legend.texts} == {"the log alone", *LEARNERS}
+    assert {text.get_text() for text in legend.texts} == {"offline policy", *LEARNERS}
     labels = " ".join(text.get_text() for text in axes.texts)
     assert [labels.count(f"τ {tolerance}") for tolerance in (0.1, 0.3)] == [2, 2]
     assert labels.count("(advised)") == 1

@@ -124,7 +124,7 @@ def test_the_verdict_says_what_came_out(result):
     difference = float((ours.net - alone.net).mean())
     words = ("more", "less") if difference > 0 else ("less", "more")
     for shown, word in zip((result, turned), words, strict=True):
-        assert f"EUR: {abs(difference):,.0f} {word} than the log alone" in page.verdict(shown)
+        assert f"EUR: {abs(difference):,.0f} {word} than the offline policy" in page.verdict(shown)
 
 
 def test_what_is_shown_of_the_log_fits_a_terminal():

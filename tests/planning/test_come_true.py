@@ -38,5 +38,8 @@ def test_predicted_nets_and_intervals_hold(kind):
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["cubic", "missing feature"])
-def test_where_the_model_does_not_fit_most_net_gains_are_still_in_the_interval(kind):
-    assert found(kind, 3, range(2000, 2040), rows=500)["net"].mean() >= 0.75
+def test_where_the_model_does_not_fit_most_outcomes_are_still_in_the_interval(kind):
+    """Regret is against the best policy of these features, so what a missing one explains does not count."""
+    values = found(kind, 3, range(2000, 2040), rows=500)
+    assert values["net"].mean() >= 0.75
+    assert values["regret"].mean() >= 0.75

@@ -12,7 +12,7 @@ from sparing.planning.strata import Strata
 WORLDS = 40
 ALIKE = Strata(np.arange(WORLDS), np.full(WORLDS, 10**9), WORLDS, 2)
 FOUND = [
-    ("the log alone", None, None, 0, 489, 69),
+    ("offline policy", None, None, 0, 489, 69),
     ("economical", 0.5, None, 14, 223, 15),
     ("confident", None, 0.1, 2586, 155, 9),
     ("confident", None, 0.4, 372, 193, 11),

@@ -248,7 +248,7 @@ def test_coverage_is_at_least_what_was_asked(log, worlds, confidence, coverage):
 
 def test_what_is_printed_and_what_machines_get(planned):
     shown = str(planned)
-    for label in ("the log alone", "economical at 0.01", "confident, τ 0.1", "certified, τ 0.3", "moful"):
+    for label in ("offline policy", "economical at 0.01", "confident, τ 0.1", "certified, τ 0.3", "moful"):
         assert label in shown
     for word in (
         "exchangeable",

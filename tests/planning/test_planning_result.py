@@ -28,8 +28,8 @@ def made_up(**asked):
 
 
 def offered(*offers, **said):
-    """The log alone with regret 500, 510, 520, and economical at some prices: (price, calls, regret)."""
-    alone = option("the log alone", [0, 0, 0], [500, 510, 520])
+    """The offline policy with regret 500, 510, 520, and economical at some prices: (price, calls, regret)."""
+    alone = option("offline policy", [0, 0, 0], [500, 510, 520])
     options = (alone, *(option("economical", calls, regret, price) for price, calls, regret in offers))
     return Plan(1000, 3, 0.5, 0.5, (1000,), options, 1.0, 1.0, ("assumed",), **said)
 
@@ -64,7 +64,7 @@ def test_the_sentence_says_what_to_request_and_what_that_brings():
     """Gains 300, 310, 320 with 36, 40, 44 calls at .5: spend 20, net 282, 290, 298."""
     plan = offered((0.5, [36, 40, 44], [200, 200, 200]), call_cost=0.5)
     assert plan.sentence == (
-        "Request about 40 rewards (36–44) in 1,000 rounds. Expected regret is 200, against 510 with the log alone. "
+        "Request about 40 rewards (36–44) in 1,000 rounds. Expected regret against the best policy of these features: 200, and 510 without live rewards. "
         "Net of 20 for the calls, the gain is 290, between 282 and 298 in 50% of cases."
     )
     assert str(plan).startswith(plan.sentence)
@@ -73,7 +73,7 @@ def test_the_sentence_says_what_to_request_and_what_that_brings():
     assert kept.startswith("Request about 40 of at most 50 rewards (36–44) in 1,000 rounds. ")
     last = offered((0.5, [36, 40, 44], [200, 200, 200]), budget=50)
     assert last.sentence == (
-        "Request about 40 of at most 50 rewards (36–44) in 1,000 rounds. Expected regret is 200, against 510 with the log alone. "
+        "Request about 40 of at most 50 rewards (36–44) in 1,000 rounds. Expected regret against the best policy of these features: 200, and 510 without live rewards. "
         "The gain is 310, between 300 and 320 in 50% of cases. At 0.5 a call, the budget lasts; calls pay while a reward costs less "
         "than 7.8."
     )
@@ -94,7 +94,7 @@ def test_the_sentence_requests_none_where_calls_do_not_repay_themselves():
     dear = offered((10.0, [36, 40, 44], [200, 200, 200]), call_cost=10.0)
     assert dear.chosen is dear.alone
     assert dear.sentence == (
-        "Request none: 40 calls, at 10 each, are expected to gain 310 (300–320) over the log alone, and to cost 400."
+        "Request none: 40 calls, at 10 each, are expected to gain 310 (300–320) over the offline policy, and to cost 400."
     )
     same = [500, 510, 520]
     silent = offered((2000.0, [0, 0, 0], same), call_cost=2000.0)

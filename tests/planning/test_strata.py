@@ -32,7 +32,7 @@ def test_what_is_worth_asking_in_few_worlds_only_is_asked(seed, worlds):
 
 @pytest.fixture(scope="module")
 def tried():
-    """A learner, and for 120 seeds the worlds of 19 strata of ten: what each earns in a mean, a square and what the log alone loses."""
+    """A learner, and for 120 seeds the worlds of 19 strata of ten: what each earns in a mean, a square and what the offline policy loses."""
     start, pool = economical(rare(1), call_cost=0.001, horizon=40), rare(1).contexts[:64]
     leaders, sums = (pool @ start.sets.theta.T).argmax(axis=1), Statistics.of(rare(1))
 

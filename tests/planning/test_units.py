@@ -72,7 +72,7 @@ def test_a_plan_plays_economical_as_it_would_go_live(log, priced):
 
 
 def test_in_worlds_of_its_own_posterior_asking_is_no_worse_than_not_asking(log):
-    """Regret + price × calls against the log alone's regret, one-sided: the difference is within 3 standard errors."""
+    """Regret + price × calls against the offline policy's regret, one-sided: the difference is within 3 standard errors."""
     for cost in (0.05, 1.0):
         found = plan(
             log, horizon=600, call_cost=cost, learners="economical", **{**QUICK, "worlds": 60}, **BELIEFS

@@ -70,7 +70,7 @@ def audit(
     else:
         _print_audit(found)
         terminal.print_next_step(
-            "what can be learnt from the log alone",
+            "what can be learnt offline, from this log",
             [
                 "learn",
                 *log.repeat_options(
@@ -128,7 +128,7 @@ def learn(
     seed: int,
     as_json: bool,
 ) -> None:
-    """Learn a policy from a log alone, and save it.
+    """Learn a policy offline, from a log, and save it.
 
     By default 30 % of the contexts are held out to estimate the policy's value. Settings that are not given are chosen
     by cross-validation on the others, by the support-aware lower limit.

@@ -157,9 +157,9 @@ def headline(result: DemoResult) -> str:
     price = result.setting.call_cost
     cost = {name: _cost(outcome).mean() for name, outcome in by_name.items()}
     return (
-        f"The log alone answers {_live_error(alone).mean():.0%} of {result.rounds:,} live rounds wrong. Asking for the reward in "
+        f"The offline policy answers {_live_error(alone).mean():.0%} of {result.rounds:,} live rounds wrong. Asking for the reward in "
         f"{sparing.calls.mean() / result.rounds:.0%} of them brings that to {_live_error(sparing).mean():.1%}; at {price:g} of a right "
-        f"answer a call, that costs {cost[KERNEL]:,.0f} right answers in all, against {cost[ALONE]:,.0f} with the log alone "
+        f"answer a call, that costs {cost[KERNEL]:,.0f} right answers in all, against {cost[ALONE]:,.0f} with the offline policy "
         f"and {cost['warm-started']:,.0f} (warm) or {cost['mOFUL, cold']:,.0f} (cold) when every round is paid for."
     )
 

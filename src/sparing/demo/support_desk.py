@@ -61,7 +61,7 @@ START = datetime(2026, 1, 5, tzinfo=UTC)
 SPACING = timedelta(minutes=43)
 
 TRUTH = "the truth itself"
-ALONE = "the log alone"
+ALONE = "offline policy"
 COLD = "LinUCB, cold"
 WARM = "warm-started"
 CONFIDENT = "confident"
@@ -293,7 +293,7 @@ def go_live(begun: DeskStart, *, progress: Progress | None = None) -> DeskResult
 
 
 def play_all(learners: Mapping[str, Learner], stream: Stream, counter: ProgressCounter) -> dict[str, Run]:
-    """Let each learner meet the same rounds; the log alone plays as `economical` does before any call."""
+    """Let each learner meet the same rounds; the offline policy plays as `economical` does before any call."""
     known, best = learners[ECONOMICAL].policy().indices(stream.contexts), stream.means.argmax(axis=1)
     no_calls = np.zeros(len(stream), dtype=np.bool_)
     played = {ALONE: (known, no_calls), TRUTH: (best, no_calls)}

@@ -103,9 +103,9 @@ def verdict(result: DeskResult) -> str:
     rest = f"; where it did not, {support_desk.NEW} was reviewed {often} times" if few else ""
     return (
         f"{ECONOMICAL} had {ours.calls.mean():,.0f} of {setting.rounds:,} answers reviewed{share} and kept {ours.net.mean():,.0f} EUR: "
-        f"{_against(ours, alone)} than the log alone, {_against(ours, every)} than {every.name}, which has every answer reviewed; "
+        f"{_against(ours, alone)} than the offline policy, {_against(ours, every)} than {every.name}, which has every answer reviewed; "
         f"knowing the truth would keep {result[TRUTH].net.mean():,.0f}. "
-        f"It beat the log alone in {len(lost) - lost.sum()} of {len(lost)} runs{rest}."
+        f"It beat the offline policy in {len(lost) - lost.sum()} of {len(lost)} runs{rest}."
     )
 
 
@@ -141,7 +141,7 @@ def filled(text: str) -> str:
 
 
 def draw(result: DeskResult) -> "Figure":
-    """Draw the cumulative net of each learner minus that of the log alone: mean and range over seeds."""
+    """Draw the cumulative net of each learner minus that of the offline policy: mean and range over seeds."""
     figure = figures.empty_figure(width=6.0, height=4.6)
     base, tickets = result[ALONE].over_time, np.arange(1, result.setting.rounds + 1)
     with figures.styled():
@@ -158,7 +158,7 @@ def draw(result: DeskResult) -> "Figure":
             end = f"{middle[-1]:+,.0f}".replace("-", "−")
             names.append((float(middle[-1]), f"{name} {end}", colour))
         axes.set(xlabel="tickets so far", ylabel="EUR", xlim=(0, len(tickets)))
-        axes.set_title("Net, compared with the log alone")
+        axes.set_title("Net, compared with the offline policy")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:,.0f}")
         low, high = axes.get_ylim()
@@ -172,7 +172,7 @@ def write(result: DeskResult, folder: str | os.PathLike[str], after: Sequence[st
     """Write demo.png and demo.html into a folder, with the commands to run after; return both paths."""
     drawn, table = draw(result), result.begun.table
     caption = (
-        "Net so far, earned less paid for reviews, minus the same of the log alone; mean and range over the runs. "
+        "Net so far, earned less paid for reviews, minus the same of the offline policy; mean and range over the runs. "
         "Above 0: asking has repaid itself."
     )
     best = [place for place, outcome in enumerate(result.outcomes) if outcome.name == ECONOMICAL]

@@ -322,7 +322,7 @@ def learn(
     costs: CostsOption = None,
     **options: Any,
 ) -> Policy:
-    """Learn a policy from a log alone.
+    """Learn a policy offline, from a log.
 
     Parameters
     ----------

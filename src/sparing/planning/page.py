@@ -30,7 +30,7 @@ BROAD, NARROW = (9.8, 4.8), (3.75, 4.4)
 
 WIDE = 8.0  # an axis that spans more than this factor is logarithmic,
 DECADES = 4  # over about so many powers of ten; below them it is linear down to zero
-# A marker for the log alone and for each learner, so that colour is not the only difference.
+# A marker for the offline policy and for each learner, so that colour is not the only difference.
 MARKS = "*os^Dvp"
 
 # As figures.COLOURS, dark enough for text on white.
@@ -61,7 +61,7 @@ def draw(plan: Plan, *, narrow: bool = False) -> "Figure":
 
 
 def series(plan: Plan) -> dict[str, list[Option]]:
-    """Return the options of each learner by increasing price or tolerance; the log alone comes first."""
+    """Return the options of each learner by increasing price or tolerance; the offline policy comes first."""
     found: dict[str, list[Option]] = {}
     for option in plan.options:
         found.setdefault(option.name, []).append(option)
@@ -142,7 +142,7 @@ def write(plan: Plan, folder: str | os.PathLike[str]) -> tuple[Path, Path]:
         html.figure(figures.to_svg(drawn, spoken), caption, narrow=narrow),
         html.table(result.header(plan), result.rows(plan), emphasised=best, numbers=True),
         html.paragraph(
-            f"Means and {plan.coverage:.0%} intervals of outcomes; gain is over the log alone. Calls are counted; regret, gain, net and prices are in the reward's unit, over all rounds.",
+            f"Means and {plan.coverage:.0%} intervals of outcomes; gain is over the offline policy. Calls are counted; regret, gain, net and prices are in the reward's unit, over all rounds.",
             kind="note",
         ),
         *(html.paragraph(text) for text in (*plan.warnings, *plan.answers)),

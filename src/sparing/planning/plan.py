@@ -29,13 +29,14 @@ from sparing.simulation.simulate import play
 from sparing.validation import check_known, fraction, integer, number, one_of
 
 # Plays the best mean of the posterior without calls; all others are compared with it.
-LOG_ALONE = "the log alone"
+LOG_ALONE = "offline policy"
 
 LEARNERS = ("economical", "confident", "certified", "eps_moful", "warm_started", "moful")
 COMPARED = LEARNERS[:3]
 PRICES = (0.01, 0.05, 0.2, 1.0)  # default prices and
 TOLERANCES = (0.05, 0.2, 0.5)  # tolerances, in standard deviations of the noise
 MOST_CONTEXTS = 20_000  # a longer log is represented by so many random rows
+UNINFORMATIVE = ("empty", "the same in every row")  # reasons to leave out a column that says nothing
 CHECKPOINTS = 8  # evenly spaced points of a run at which calls and regret are recorded
 SMALL = 1_000_000
 """Fewer rounds than this, over all worlds and learners, are done as soon in one thread: most is not compiled then."""
@@ -81,10 +82,11 @@ def plan(
     """Predict how many reward calls are worth making live, and what they gain and cost.
 
     Each world has the scales of the prior, what actions share, and each action's parameters, drawn from their joint posterior, and
-    contexts drawn from the log's with replacement. If the log shows that rewards are not linear, the share of the residuals that a
-    flexible model predicts is part of the worlds, and cannot be learnt. Every learner starts from the real log and meets the same
-    worlds; so does the log alone, which plays the best mean and makes no calls. Many more worlds are drawn than simulated: they are ordered by the
-    regret of the log alone and cut into `worlds` equal strata, and one world of each stratum is simulated (of the highest one,
+    contexts drawn from the log's with replacement. The share of the residuals that a flexible model predicts, if any, is part of the
+    worlds, and cannot be learnt. Regret is against the best policy of these features: what columns that are not in the log, or
+    were left out, would explain is not counted. Every learner starts from the real log and meets the same
+    worlds; so does the offline policy, which plays the best mean and makes no calls. Many more worlds are drawn than simulated: they are ordered by the
+    regret of the offline policy and cut into `worlds` equal strata, and one world of each stratum is simulated (of the highest one,
     four). Intervals are order statistics: a further world falls inside with probability `confidence` or more.
 
     Parameters
@@ -103,7 +105,7 @@ def plan(
     tolerances : sequence of float, optional
         Tolerances of `confident` and `certified`; by default 0.05, 0.2 and 0.5 of the noise.
     learners : sequence of str
-        Learners to compare with the log alone, of `LEARNERS`.
+        Learners to compare with the offline policy, of `LEARNERS`.
     worlds : int
         Number of strata, and thereby of simulated worlds.
     confidence : float
@@ -159,12 +161,13 @@ def plan(
     pool, prior, fit = _pool(log, seed), starts[0].prior, _fit(log)
     assert prior is not None
     sums = known.statistics if isinstance(known, LogSummary) else Statistics.of(known)
-    misfit = prior.noise * float(np.sqrt(fit.explained)) if fit is not None and fit.found else 0.0
+    misfit = prior.noise * float(np.sqrt(fit.explained)) if fit is not None else 0.0
     checkpoints = np.unique(np.ceil(length * np.arange(1, CHECKPOINTS + 1) / CHECKPOINTS).astype(int))
     if workers is None and worlds * len(starts) * length < SMALL:
         workers = 1
-    possible = Worlds(prior, sums, pool, misfit, seed, starts[0].action_costs)
-    strata = draw_strata(possible, starts[0].sets.theta, worlds, rank)
+    features = starts[0].encoder.logged  # simulated contexts are logged ones, without unseen values
+    possible = Worlds(prior.among(features), sums, pool, misfit, seed, starts[0].action_costs)
+    strata = draw_strata(possible, starts[0].sets.theta[:, features], worlds, rank)
     run = partial(_run_world, possible, starts, checkpoints)
     results = np.array(run_in_threads(run, strata.numbers.tolist(), workers=workers, progress=progress))
     options = tuple(map(partial(_option, strata), starts, *results.transpose(2, 1, 0, 3)))
@@ -178,6 +181,7 @@ def plan(
         noise=starts[0].assumptions.noise,
         prior_scale=float(np.sqrt((starts[0].prior.spread ** 2).mean())) if starts[0].prior else 0.0,
         assumptions=(*_assumptions(log, starts), _reading(options, strata)),
+        left_out=tuple(name for name, why in log.encoder.left_out if not why.endswith(UNINFORMATIVE)),
         warnings=(*check_action_labels(sums.counts, log.items), *_warnings(fit, kernel)),
         call_cost=cost,
         budget=calls,
@@ -244,9 +248,9 @@ def _starts(
     terms: dict[str, Any],
     tolerances: Sequence[float] | None,
 ) -> tuple[Learner, ...]:
-    """Return the log alone, then every learner with each of its prices or tolerances.
+    """Return the offline policy, then every learner with each of its prices or tolerances.
 
-    The log alone is `economical` without a budget: it plays the best mean of the posterior in every round.
+    The offline policy is `economical` without a budget: it plays the best mean of the posterior in every round.
     """
     priced = {"costs": terms["costs"]}
     nothing = {**terms, "call_cost": 0.0, "calls": 0, "spot_check": 0.0}
@@ -300,9 +304,9 @@ def _reading(options: tuple[Option, ...], strata: Strata) -> str:
         for summaries in ([o.calls_at() for o in options], [o.regret_at() for o in options])
     )
     return (
-        f"{len(strata.numbers)} of {strata.drawn:,} posterior draws are simulated, stratified by the regret of the log alone and reweighted. "
+        f"{len(strata.numbers)} of {strata.drawn:,} posterior draws are simulated, stratified by the regret of the offline policy and reweighted. "
         f"{strata.coverage:.0%} of outcomes lie in an interval if what stands here holds, for each learner separately. Simulation "
-        f"error, one standard error: up to {calls:.0%} of mean calls and {regret:.0%} of mean regret. More worlds= separate options better."
+        f"error, one standard error: up to {calls:.0%} of mean calls and {regret:.0%} of mean regret. More simulations (worlds) separate options better."
     )
 
 
@@ -316,7 +320,7 @@ def _warnings(fit: LackOfFit | None, kernel: KernelOption) -> tuple[str, ...]:
     )
     return (
         f"The log shows that rewards are not linear in the features (p = {fit.p_value:.2g}): at least {fit.explained:.0%} of the residual "
-        f"variance has a pattern. It is simulated as a part that no learner can learn; calls and net may differ. {remedy}.",
+        f"variance has a pattern. It is simulated as a part that no learner can learn; calls, regret and net may differ. {remedy}.",
     )
 
 
@@ -326,9 +330,10 @@ def _assumptions(log: AnyLog, starts: tuple[Learner, ...]) -> tuple[str, ...]:
     source = "estimated from the log" if "noise" in given.estimated else "given"
     return (
         "Rewards are linear in the features, and actions, logged or not, are exchangeable. Their parameters vary between actions "
-        f"({posterior.prior}); worlds differ in these scales as far as the log leaves them open.",
+        f"({posterior.prior}); simulations differ in these scales as far as the log leaves them open.",
         f"Live contexts are like the log's {log.n_rows:,}{part}, drawn with replacement; every action may be "
         "played in every round, and rewards come at once.",
+        "Regret is against the best policy of these features. What columns that are not in the log would explain is not counted.",
         f"Noise is normal with deviation {given.noise:.3g} everywhere ({source}).",
         *(
             ["Known costs of the actions are subtracted: regret and gain are of reward − cost."]
@@ -349,10 +354,11 @@ def _setting(start: Learner) -> str:
         return f"confident skips at {start.rules[0].header()['confidence']:g}{checked}."
     if start.algorithm == LOG_ALONE:
         return ""
+    times = "" if given.radius_scale == 1 else f"{given.radius_scale:g} times "
     return (
-        f"The others have radius {given.radius} × {given.radius_scale:g}"
-        + (" (below 1: no worst-case guarantee)" if given.radius_scale < 1 else "")
-        + f", ridge {given.ridge:g}, δ {given.delta:g}."
+        f"The others have confidence sets of {times}the proved size ({given.radius})"
+        + (", which voids their guarantee" if given.radius_scale < 1 else "")
+        + f"; ridge {given.ridge:g}, δ {given.delta:g}."
     )
 
 

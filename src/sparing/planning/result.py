@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sparing.log.labels import truncate
 from sparing.planning.strata import Strata
 from sparing.report import notebook
 from sparing.report.text import aligned, counted, number
@@ -96,13 +97,15 @@ class Plan:
     checkpoints : tuple of int
         Rounds at which calls and regret are recorded, the horizon last, (C,).
     options : tuple of Option
-        The first one is the log alone, which makes no calls.
+        The first one is the offline policy, which makes no calls.
     noise, prior_scale : float
         Standard deviations of a reward around its mean, and of a parameter between actions.
     assumptions : tuple of str
         What the plan assumes, a sentence each.
     warnings : tuple of str
         Signs in the log that these assumptions fail, so that the numbers may be wrong.
+    left_out : tuple of str
+        Columns of the log that are not features, such as ids and free text: regret does not count what they would explain.
     call_cost, budget, regret : float, int, float or None
         As given.
     costs : dict or None
@@ -119,6 +122,7 @@ class Plan:
     prior_scale: float
     assumptions: tuple[str, ...]
     warnings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     call_cost: float | None = None
     budget: int | None = None
     regret: float | None = None
@@ -132,7 +136,7 @@ class Plan:
 
     @property
     def chosen(self) -> Option | None:
-        """`economical` if its mean gain exceeds the cost of its calls, else the log alone.
+        """`economical` if its mean gain exceeds the cost of its calls, else the offline policy.
 
         None if neither a price nor a budget was given, or `economical` was not compared.
         """
@@ -143,7 +147,7 @@ class Plan:
         return offered[0] if net.mean > 0 else self.alone
 
     def gain(self, option: Option) -> WorldSummary:
-        """Return regret(log alone) − regret(option), world by world.
+        """Return regret(offline policy) − regret(option), world by world.
 
         Parameters
         ----------
@@ -183,7 +187,7 @@ class Plan:
         return None if cost is None else WorldSummary.of(self._net(option, cost), option.strata)
 
     def _net(self, option: Option, cost: float) -> np.ndarray:
-        """Return regret(log alone) − regret(option) − cost × calls in each world, (n,)."""
+        """Return regret(offline policy) − regret(option) − cost × calls in each world, (n,)."""
         return self.alone.regret[:, -1] - option.regret[:, -1] - cost * option.calls[:, -1]
 
     @property
@@ -237,7 +241,7 @@ class Plan:
             )
         if self.chosen is None:
             offers = "; ".join(_at_price(self, option) for option in offered)
-            return f"Rewards to request, and the expected gain over the log alone ({self.coverage:.0%} interval), by the cost of a reward: {offers}."
+            return f"Rewards to request, and the expected gain over the offline policy ({self.coverage:.0%} interval), by the cost of a reward: {offers}."
         if self.chosen is self.alone:
             return f"Request none: {_why_none(self, offered[0])}."
         return f"Request about {_advice(self, offered[0])}."
@@ -265,6 +269,8 @@ class Plan:
                 if self.costs is None
                 else {"costs": {str(name): cost for name, cost in self.costs.items()}}
             ),
+            "regret_against": against(self),
+            "left_out": list(self.left_out),
         }
 
     def _exported(self, option: Option) -> dict[str, Any]:
@@ -301,7 +307,7 @@ class Plan:
         return asked
 
     def to_frame(self) -> "pandas.DataFrame":
-        """Return the options at the horizon as a pandas frame, one row each, the log alone first.
+        """Return the options at the horizon as a pandas frame, one row each, the offline policy first.
 
         Columns: `option`, `learner`, `price`, `tolerance`, `frontier`; means of `calls`, `regret`, `gain`, `spend` and `net`, each with
         its prediction interval (`calls_low`, `calls_high`, …) and standard error (`calls_error`, …). Spend and net are missing
@@ -349,6 +355,12 @@ def cases(plan: "Plan") -> str:
     return "nine of ten cases" if round(plan.coverage, 2) == 0.9 else f"{plan.coverage:.0%} of cases"
 
 
+def against(plan: "Plan") -> str:
+    """Return what regret is counted against, in words."""
+    some = ", ".join(map(truncate, plan.left_out[:3])) + (", …" if plan.left_out[3:] else "")
+    return "the best policy of these features" + (f", without {some}" if some else "")
+
+
 def _advice(plan: "Plan", option: "Option") -> str:
     calls, gain, spend, net = option.calls_at(), plan.gain(option), plan.spend(option), plan.net(option)
     of_budget = "" if plan.budget is None else f" of at most {plan.budget:,}"
@@ -366,7 +378,7 @@ def _advice(plan: "Plan", option: "Option") -> str:
         gained = f"Net of {number(spend.mean)} for the calls, the gain is {text}"
     return (
         f"{number(calls.mean)}{of_budget} rewards ({calls.between}) in {counted(plan.horizon, 'round')}. "
-        f"Expected regret is {regret}, against {alone} with the log alone. {gained}"
+        f"Expected regret against {against(plan)}: {regret}, and {alone} without live rewards. {gained}"
     )
 
 
@@ -386,7 +398,7 @@ def _why_none(plan: "Plan", option: "Option") -> str:
     if not calls:
         return f"{terms}, no reward is expected to repay itself in {counted(plan.horizon, 'round')}"
     cost, gain = "" if spend is None else f", and to cost {number(spend.mean)}", plan.gain(option)
-    return f"{number(calls)} calls, {terms}, are expected to gain {number(gain.mean)} ({gain.between}) over the log alone{cost}"
+    return f"{number(calls)} calls, {terms}, are expected to gain {number(gain.mean)} ({gain.between}) over the offline policy{cost}"
 
 
 def _for_regret(plan: "Plan") -> list[str]:

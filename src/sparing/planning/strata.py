@@ -1,4 +1,4 @@
-"""Stratified worlds: of many drawn from the posterior, one per stratum of the regret of the log alone."""
+"""Stratified worlds: of many drawn from the posterior, one per stratum of the regret of the offline policy."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ SLACK = 1e-9  # against rounding just below or above an integer
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """The simulated worlds, by increasing regret of the log alone, and their weights.
+    """The simulated worlds, by increasing regret of the offline policy, and their weights.
 
     `numbers` (n,) are their indices among those drawn, `sizes` (n,) the sizes of their strata: `equal` of them, the highest of
     which is cut again. `rank` is k of the prediction intervals.
