@@ -93,7 +93,8 @@ def _evaluation(seed: int) -> Found:
         truth = float(world.means(contexts)[np.arange(CONTEXTS), policy.indices(contexts)].mean())
         for each in evaluate(log, policy, methods=methods).estimates:
             if support:
-                assert each.support_low is not None and each.support_high is not None  # the support is logged
+                assert each.support_low is not None
+                assert each.support_high is not None
                 held = each.support_low <= truth <= each.support_high
                 yield f"value of a policy with what the log cannot see, `{each.method}`", LEVEL, held
             else:
