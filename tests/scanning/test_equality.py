@@ -78,15 +78,21 @@ def test_the_same_bits(path, in_memory, engine):
     same(everything(sparing.scan(path, engine=engine)), in_memory)
 
 
-def test_the_same_directions_of_texts(tmp_path, engine):
-    """More rows than a chunk has, and than the sample to which directions are fitted."""
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """A file of more texts than a chunk has rows, and than the sample to which directions are fitted; and its log."""
     rng, rows = np.random.default_rng(5), 132_000
     words = np.array([f"{start}{end}" for start in "bdfgk" for end in ("al", "em", "ix", "on", "ut")])
-    texts = [" ".join(line) for line in words[rng.integers(0, len(words), (rows, 5))].tolist()]
-    table = pa.table({"prompt": texts, "action": rng.integers(0, 2, rows), "reward": rng.random(rows)})
-    pq.write_table(table, tmp_path / "log.parquet", row_group_size=30_000)
-    scanned, log = sparing.scan(tmp_path / "log.parquet", engine=engine), sparing.read_log(table)
-    assert log.encoder.columns[0].kind == "text"
+    lines = [" ".join(line) for line in words[rng.integers(0, len(words), (rows, 4))].tolist()]
+    table = pa.table({"prompt": lines, "action": rng.integers(0, 2, rows), "reward": rng.random(rows)})
+    path = tmp_path_factory.mktemp("texts") / "log.parquet"
+    pq.write_table(table, path, row_group_size=30_000)
+    return path, sparing.read_log(table, features=sparing.features(prompt="text"))
+
+
+def test_the_same_directions_of_texts(texts, engine):
+    path, log = texts
+    scanned = sparing.scan(path, engine=engine, features=sparing.features(prompt="text"))
     assert scanned.encoder.digest == log.encoder.digest
     got, expected = (sparing.LogSummary.of(each) for each in (scanned, log))
     same(got.statistics.counts, expected.statistics.counts)
