@@ -81,12 +81,12 @@ Chosen = tuple[int, str, float, float, Chances | SampledChances, float | None]
 
 
 class Estimates:
-    """What decisions of a learner are explained by; `current` until it learns more.
+    """What decisions of a learner are explained by; `changes` counts what it has learnt since.
 
     It does not refer to the learner, which refers to its open decisions, and they to this.
     """
 
-    __slots__ = ("costs", "current", "encoder", "index", "lock", "names", "sets")
+    __slots__ = ("changes", "costs", "encoder", "index", "lock", "names", "sets")
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Estimates:
         lock: ReadWriteLock,
     ) -> None:
         self.sets, self.encoder, self.names, self.index = sets, encoder, names, index
-        self.costs, self.lock, self.current = costs, lock, True
+        self.costs, self.lock, self.changes = costs, lock, 0
 
 
 class PendingCall(NamedTuple):
@@ -150,6 +150,7 @@ class Core:
         self._next_call = 0
         self._as_recorded = False
         self._estimates: Estimates | None = None
+        self._budget: tuple[Any, Any, Any] = (None, None, None)
         self._custom: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
         self._log_rule = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.uses_voi = any(isinstance(rule, ruling.EconomicalRule) for rule in rules)
@@ -237,7 +238,7 @@ class Core:
     def _estimates_changed(self) -> None:
         # Decisions are explained by the estimates that they were made from, or not at all.
         if self._estimates is not None:
-            self._estimates.current = False
+            self._estimates.changes += 1
             self._estimates = None
 
     def _sync_budget(self) -> None:
@@ -245,8 +246,13 @@ class Core:
         if self.uses_voi:
             rule: Any = self.rules[-1]
             numbers = self.sets.arrays.numbers
-            numbers["rounds_left"] = rule.rounds_left(self.rounds)
-            numbers["calls_left"] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
+            if (
+                numbers is not self._budget[0]
+            ):  # to find a field by its name takes longer than a small decision
+                self._budget = numbers, numbers["rounds_left"], numbers["calls_left"]
+            _, rounds_left, calls_left = self._budget
+            rounds_left[0] = rule.rounds_left(self.rounds)
+            calls_left[0] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
 
     def set_counters(self, *, rounds: int, calls: int) -> None:
         """Continue with these numbers of decisions and reward calls."""
@@ -304,6 +310,7 @@ class Core:
     def _renew_own(self) -> None:
         # Not part of a copy.
         self._estimates = None
+        self._budget = (None, None, None)
         self._entry = runs.entry_of(self.plan)
         self._lock = ReadWriteLock()
 
@@ -554,7 +561,7 @@ class Core:
     def _observe(self, call: int, reward: float) -> None:
         action, x, predicted = self._pending[call]
         if self._estimates is not None:
-            self._estimates_changed()
+            self._estimates.changes += 1
         if not self.sets.add_observation(action, x, reward):
             raise self._not_learnable(x, action)
         if predicted is None:
@@ -775,7 +782,7 @@ class Core:
         return {
             name: value
             for name, value in self.__dict__.items()
-            if name not in ("_lock", "_entry", "_estimates")
+            if name not in ("_lock", "_entry", "_estimates", "_budget")
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

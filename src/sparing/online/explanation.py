@@ -216,13 +216,13 @@ def explain_decision(decision: Decision, against: Hashable | None) -> Explanatio
             "this decision is a copy, or from a file: it does not know its context. learner.explain(x, action) explains an estimate "
             "by the learner's present state"
         )
-    estimates, x, allowed, priced, *kept = decision.source
+    estimates, changes, x, allowed, priced, *kept = decision.source
     if kept and against in (None, kept[0].against):
         found: Explanation = kept[0]
         return found
     action = estimates.index[decision.action]
     with estimates.lock:
-        if not estimates.current:
+        if estimates.changes != changes:
             raise DecisionError(
                 f"the learner has changed since decision {decision.id}, and so have its estimates. Ask before the next update, or decide "
                 f"with explain=True; learner.explain(x, {decision.action!r}) explains the action by the present state"

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import DecisionError
-from sparing.interval import interval
 from sparing.log.costs import CostsOption, action_costs
 from sparing.log.features.encoder import Encoder
 from sparing.log.limits import LARGEST
@@ -17,9 +16,10 @@ from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
 from sparing.online.confidence_sets import ConfidenceSets
-from sparing.online.core import CALLS, Context, Core, PendingCall, new
+from sparing.online.core import CALLS, DOUBLE, Context, Core, PendingCall, new
 from sparing.online.decision import Decision, Decisions, as_reward, check_sizes, decide_many, label_index
 from sparing.online.engine import runs
+from sparing.online.engine.choice import UNSURE
 from sparing.online.engine.state import NoiseMonitor
 from sparing.online.explanation import Explanation
 from sparing.online.explanation import explain as explain_estimate
@@ -286,10 +286,13 @@ class Learner(Core):
         DecisionError
             If the context or the labels are invalid. The learner is unchanged.
         """
-        context = self.context(x)
         unseen: tuple[str, ...] = ()
-        if type(x) is not np.ndarray and isinstance(x, Mapping):  # the first test is the cheap one
-            unseen = self.encoder.unseen(x)
+        if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
+            context = x.copy()  # as `context`, without the cost of a call
+        else:
+            context = self.context(x)
+            if isinstance(x, Mapping):
+                unseen = self.encoder.unseen(x)
         allowed = self._active_mask if eligible is None else self._eligible(eligible)
         priced = None if costs is None else self.round_costs(costs, allowed)
         lock = self._lock
@@ -304,20 +307,42 @@ class Learner(Core):
                 key = runs.STREAM_KEY.call(self.key, number)
             else:
                 key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
-            choice = self._choose(context, allowed, context_id, key, share, priced)
-            action, reason, mean, spread, chances, worth = choice
+            quick, worth = UNSURE, None
+            if allowed is self._fast and priced is None and key < 0 and not (self._imputed or self.uses_voi):
+                # As `_choose`, without the cost of a call; what it would refuse or check is left to it.
+                sets = self.sets
+                bounds = sets.bounds
+                decide = self._entry[bounds].call
+                action, quick, mean, spread = decide(sets.scratch.observed, context, allowed, bounds)
+            if quick == UNSURE or action < 0:
+                choice = self._choose(context, allowed, context_id, key, share, priced)
+                action, reason, mean, spread, chances, worth = choice
+            else:
+                reason, chances = self._outcomes[quick]
             called = reason in CALLS
-            name, (low, high) = self.action_names[action], interval(mean, spread, self.half_widths)
-            cost = None
+            half, cost = self.half_widths * spread, None  # as `interval`, without the cost of a call
             if self.action_costs is not None or priced is not None:
                 cost = self.cost(action, priced)
             estimates = self._estimates or self._present()
-            source: tuple[Any, ...] = (estimates, x, allowed, priced)
+            source: tuple[Any, ...] = (estimates, estimates.changes, x, allowed, priced)
             if explain:
                 source += (explain_estimate(estimates, context, x, action, None, allowed, priced),)
             decision: Decision = new(
                 Decision,
-                (number, name, called, reason, mean, low, high, chances, worth, unseen, cost, source),
+                (
+                    number,
+                    self.action_names[action],
+                    called,
+                    reason,
+                    mean,
+                    mean - half,
+                    mean + half,
+                    chances,
+                    worth,
+                    unseen,
+                    cost,
+                    source,
+                ),
             )
             self.rounds = number + 1
             if called:
