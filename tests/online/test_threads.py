@@ -157,6 +157,7 @@ def test_turns_in_one_order_give_the_bits_of_that_order():
         return noted_call
 
     learner._choose, learner._observe = noting("decide", choose), noting("learn", observe)
+    learner._fast = None  # no decision without `_choose`, which notes it
 
     def play(number):
         waiting, rng = [], np.random.default_rng([9, number])
