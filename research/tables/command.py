@@ -22,6 +22,7 @@ NAMES = (
     "worth",
     "predicted",
     "intervals",
+    "asked",
 )
 """The tables, each a module beside this one."""
 

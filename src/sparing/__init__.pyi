@@ -6,6 +6,10 @@ Type checkers and editors read this file, and so does `__init__.py`, which loads
 from sparing import engines as engines
 from sparing import errors as errors
 from sparing import simulation as simulation
+from sparing.asking.ask import Queue as Queue
+from sparing.asking.ask import TellResult as TellResult
+from sparing.asking.ask import ask as ask
+from sparing.asking.verdict import Verdict as Verdict
 from sparing.auditing import Audit as Audit
 from sparing.auditing import audit as audit
 from sparing.auditing import estimate_support as estimate_support

@@ -20,6 +20,7 @@ ORDER = [
     "audit",
     "learn",
     "evaluate",
+    "ask",
     "plan",
     "serve",
     "convert",
@@ -118,6 +119,7 @@ EXAMPLES = [
     "audit",
     "learn",
     "evaluate",
+    "ask",
     "plan",
     "convert",
     "warm-up",
@@ -150,6 +152,7 @@ def test_what_commands_print_fits_80_columns(quickly, folder):
         ["audit", *given],
         ["learn", *given, "--out", "wide.sparing"],
         ["evaluate", *given, "--policy", "wide.sparing"],
+        ["ask", *given, "--call-cost", "0.001", "--calls", "20"],
         ["plan", *given, *QUICK],
         ["convert", "log.parquet", "again.csv"],
         ["verify", "shop"],
@@ -159,7 +162,7 @@ def test_what_commands_print_fits_80_columns(quickly, folder):
         assert done.exit_code == 0, done.output
         text = re.sub(r"^Next, .*\n(  .*\n)+", "", done.stdout, flags=re.MULTILINE)
         assert width_of(text) <= 80, words
-        assert "…" not in text or words[0] in ("audit", "verify")
+        assert "…" not in text or words[0] in ("audit", "ask", "verify")
 
 
 def test_large_numbers_fit_too(quickly, folder):

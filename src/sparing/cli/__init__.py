@@ -21,6 +21,7 @@ app.command("demo", short_help="Compare learners on a simulated support desk.")(
 app.command("audit")(offline.audit)
 app.command("learn")(offline.learn)
 app.command("evaluate")(offline.evaluate)
+app.command("ask")(offline.ask)
 app.command("plan")(offline.plan)
 app.command("serve")(service.serve)
 app.command("convert")(offline.convert)

@@ -11,6 +11,7 @@ from sparing.cli import options, terminal
 from sparing.errors import LogError
 
 if TYPE_CHECKING:
+    from sparing.asking.ask import Queue
     from sparing.auditing import Audit
     from sparing.evaluation import Estimate, Evaluation
     from sparing.log.rows import AnyLog
@@ -114,6 +115,7 @@ def _print_audit(found: "Audit") -> None:
     holdout=(0.3, "Share of contexts held out to evaluate the policy; 0: learn from all."),
     reward_range=options.REWARD_RANGE,
     option=(list[str], "A setting of the method, as NAME=VALUE; may be repeated."),
+    answers=options.ANSWERS,
     seed=(0, "Seed of folds, held-out contexts and random starts."),
     as_json=options.JSON,
 )
@@ -125,6 +127,7 @@ def learn(
     holdout: float,
     reward_range: str,
     option: list[str] | None,
+    answers: list[str] | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -137,10 +140,12 @@ def learn(
     """
     import numpy as np
 
+    from sparing.asking.answers import with_actions
     from sparing.errors import SettingError
     from sparing.evaluation import evaluate as evaluate_policy
     from sparing.learning import METHODS, USE_ITEMS
     from sparing.learning import learn as learn_policy
+    from sparing.log.labels import label_text
     from sparing.log.rows import as_rows
     from sparing.policies.files import save_policy
     from sparing.policies.policy import mean_probabilities
@@ -151,6 +156,10 @@ def learn(
             f"Use --method {' or '.join(USE_ITEMS)}, or leave --items out"
         )
     table, settings, estimates = log.open(), options.settings(option), log.options["estimate_support"]
+    judged = log.judged(table, answers, reward_range)
+    if judged is not None:
+        table = with_actions(as_rows(table).read(), judged.action_names)
+        settings["judged"] = judged
     if reward_range:
         settings["reward_range"] = options.pair(reward_range)
     with options.progress_of(f"learning {method}", table) as progress:
@@ -186,10 +195,13 @@ def learn(
     if found is None:
         again, why = ["ANOTHER_LOG", *options.options(policy=out)], "evaluate it on another log"
     else:
+        names = ",".join(map(label_text, table.action_names)) if judged is not None else None
         again, why = (
             log.repeat_options(
                 "estimate_support",
+                *(() if judged is None else ("actions",)),
                 policy=out,
+                actions=names,
                 reward_range=reward_range,
                 estimate_support=True if estimates or known is not table else None,
             ),
@@ -326,6 +338,7 @@ def evaluate(
     ridge=(1.0, "Regularisation of the learners but economical and confident."),
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
     kernel=("", "Kernel features to add for rewards that are not linear: auto, or a number of landmarks."),
+    answers=options.ANSWERS,
     seed=(0, "Seed of the simulated environments."),
     workers=(0, "Threads; 0: one per core."),
 )
@@ -336,6 +349,7 @@ def plan(
     learners: str,
     kernel: str,
     out: Path | None,
+    answers: list[str] | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -347,6 +361,8 @@ def plan(
     Example: sparing plan log.parquet --call-cost 0.05 --horizon 5000
     """
     from sparing.archive import check_folder
+    from sparing.asking.answers import with_answers
+    from sparing.log.rows import as_rows
     from sparing.planning import page as report
     from sparing.planning import result
     from sparing.planning.plan import COMPARED
@@ -360,6 +376,9 @@ def plan(
     settings["workers"] = settings["workers"] or None
     settings["kernel"] = int(kernel) if kernel.isdecimal() else kernel or None
     rows = log.open()
+    judged = log.judged(rows, answers)
+    if judged is not None:
+        rows = with_answers(as_rows(rows).read(), judged)
     with options.progress_of("simulating", rows) as progress:
         found = make_plan(rows, **settings, progress=progress)
     files = "" if out is None else terminal.drawn(lambda: report.write(found, out))
@@ -373,10 +392,130 @@ def plan(
             again = log.repeat_options(
                 "engine", "workers", "sample", call_cost=found.call_cost, horizon=found.horizon
             )
+            again += [word for file in answers or () for word in options.options(answers=file)]
             named = options.options(name="live", log=log.source)
             terminal.print_next_step("go live", ["serve", "store", *named, *again[1:]])
     if files:
         terminal.print_status(files)
+
+
+@options.reads_log(
+    about=(
+        "",
+        "Actions to ask about, separated by commas; one that the log does not know is new. Default: all.",
+    ),
+    calls=(100, "Answers to queue, at most.", {"min": 1}),
+    call_cost=(float, "Price of one judged answer, in units of the reward; required."),
+    horizon=(int, "Rounds that profit from the answers; default: the number of rows of the log."),
+    pool=(
+        "",
+        "A table of contexts to ask in, with the log's feature columns; default: those of the log.",
+    ),
+    out=(Path, "Write the queue to this CSV file."),
+    html=(Path, "Write a self-contained page to this file."),
+    answers=options.ANSWERS,
+    reward_range=options.REWARD_RANGE,
+    candidates=(
+        4,
+        "Random contexts per call among which the queue is chosen; 1: rows at random.",
+        {"min": 1},
+    ),
+    kernel=("", "Kernel features to add for rewards that are not linear: auto, or a number of landmarks."),
+    prior_scale=(float, "Standard deviation of a parameter between actions; default: from the log."),
+    noise=(float, "Standard deviation of a reward around its mean; default: estimated."),
+    seed=(0, "Seed of ties, of the candidates, and of the random part that stands for a large pool."),
+    as_json=options.JSON,
+)
+def ask(
+    log: options.GivenLog,
+    *,
+    about: str,
+    pool: str,
+    out: Path | None,
+    html: Path | None,
+    answers: list[str] | None,
+    reward_range: str,
+    kernel: str,
+    as_json: bool,
+    **settings: Any,
+) -> None:
+    """Choose which rewards to buy before anybody is served.
+
+    It queues rows of the log, or of --pool, and actions whose rewards repay their price. Have the file judged, fill in its
+    column `reward`, and pass it as --answers: the answers are taken in, and a verdict says whether to switch.
+
+    Example: sparing ask log.parquet --about new-model --calls 50 --call-cost 0.01 --out queue.csv
+    """
+    from sparing.asking import page, text
+    from sparing.asking.answers import entries
+    from sparing.asking.ask import prepare
+    from sparing.errors import SettingError
+
+    if settings["call_cost"] is None:
+        raise SettingError(
+            "--call-cost is missing; what does one judged answer cost, in units of the reward?"
+        )
+    log.refuse_sample("ask")
+    if out is not None and any(Path(file).resolve() == out.resolve() for file in answers or ()):
+        raise SettingError(f"--out {out} is among the --answers, which would be lost; write to another file")
+    rows = log.open()
+    wanted = options.labels(log.source, log.options, options.words(about, "about")) or None
+    limits = options.pair(reward_range)
+    given = {name: value for name, value in settings.items() if value is not None}
+    given |= {} if limits is None else {"reward_range": limits}
+    with options.progress_of("asking", rows) as progress:
+        request = prepare(
+            rows,
+            actions=wanted,
+            pool=pool or None,
+            table=None if pool else log.table(),
+            columns=log.roles,
+            kernel=int(kernel) if kernel.isdecimal() else kernel or None,
+            progress=progress,
+            **{"horizon": None, **given},
+        )
+        result = None
+        if answers:
+            result = request.tell([entry for file in answers for entry in entries(file)])
+        queue = request.queue(request.alone, (), ()) if result is None else result.queue
+    if out is not None and queue.calls:
+        queue.write(out)
+    if html is not None:
+        page.write(queue, html, title=log.name, result=result)
+    if as_json:
+        terminal.print_json(
+            {"verdict": None if result is None else result.verdict.to_dict(), "queue": queue.to_dict()}
+        )
+    else:
+        if result is not None:
+            terminal.print_text(text.sentence(str(result.verdict)), "")
+        terminal.print_text(queue.sentence, *queue.notes)
+        if queue.calls:
+            terminal.print_table(*text.queue_table(queue), words=True)
+        _print_next_asking(log, queue, answers, out, about=about, pool=pool, **given)
+    if out is not None:
+        said = f"Queue: {out}" if queue.calls else f"Nothing to ask; {out} was not written"
+        terminal.print_status(said)
+    if html is not None:
+        terminal.print_status(f"Page: {html}")
+
+
+def _print_next_asking(
+    log: options.GivenLog, queue: "Queue", answers: list[str] | None, out: Path | None, **given: Any
+) -> None:
+    """Print how to take the answers in; after the last ones, how to learn from them."""
+    files = [str(file) for file in answers or ()]
+    if queue.calls and out is not None:
+        named = {**given, "reward_range": ""}
+        again = ["ask", *log.repeat_options(**{k: v for k, v in named.items() if k != "seed" or v})]
+        files.append(str(out))
+        why = "fill in its column reward, and take the answers in"
+    elif not queue.calls and files:
+        again, why = ["learn", *log.repeat_options()], "learn a policy from the log and the answers"
+    else:
+        return
+    again += [word for file in files for word in options.options(answers=file)]
+    terminal.print_next_step(why, again)
 
 
 @options.takes(

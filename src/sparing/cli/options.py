@@ -22,7 +22,9 @@ from sparing.validation import reward_range
 
 if TYPE_CHECKING:
     from sparing.engines import Progress
+    from sparing.log import Log
     from sparing.log.rows import AnyLog
+    from sparing.log.tables import TableSource
     from sparing.policies.policy import Policy
 
 LOG = "The log: Parquet, CSV, Excel, Arrow, JSON lines, or another tool's format; also a folder, a pattern or a URI of tables."
@@ -36,6 +38,11 @@ JSON: Setting = (False, "Print JSON instead of a table.", {"flag": "--json"})
 REWARD_RANGE: Setting = (
     "",
     "Smallest and largest mean reward, as LOW,HIGH; default: the range of the log.",
+)
+
+ANSWERS: Setting = (
+    list[str],
+    "Judged answers: a queue of `sparing ask` with its rewards filled in; may be repeated.",
 )
 
 DIALECT: dict[str, Setting] = {
@@ -134,6 +141,39 @@ class GivenLog:
             "sparing: support was not logged; it is estimated, and results that use it are approximate"
         )
         return estimate_support(log)[0]
+
+    def table(self) -> "TableSource | None":
+        """The table that the log is read from, whose columns people know; None for another tool's format."""
+        from sparing.log.formats import TABLE, detect
+        from sparing.log.tables import open_table
+        from sparing.log.text_files import Dialect
+
+        if detect(self.source) is not TABLE:
+            return None
+        return open_table(self.source, Dialect(**{name: self.options[name] or None for name in DIALECT}))
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """The names of its columns, by role."""
+        names = ("action", "reward", "propensity", "distribution", "eligible", "context_id", "costs")
+        return {name: self.options[name] or None for name in names}
+
+    def judged(self, log: "AnyLog", files: list[str] | None, reward_range: str = "") -> "Log | None":
+        """The judged answers to queues about this log, as rows without propensities; None without files."""
+        from sparing.asking.answers import judged_rows
+
+        if not files:
+            return None
+        self.refuse_sample("--answers")
+        limits = pair(reward_range)
+        found = judged_rows(log, files, table=self.table(), columns=self.roles, reward_range=limits)
+        terminal.print_status(f"sparing: {found.n_rows:,} judged answers from {', '.join(files)}")
+        return found
+
+    def refuse_sample(self, what: str) -> None:
+        """Refuse --sample, with which row numbers are not those of the log."""
+        if self.options.get("sample"):
+            raise SettingError(f"--sample with {what}, which names rows of the whole log. Leave --sample out")
 
     def _keywords(self, policy: "Policy | None", given: dict[str, Any]) -> dict[str, Any]:
         """Return the keywords of `read_log` and `scan`; without --features, a policy's encoder encodes the features."""

@@ -40,6 +40,7 @@ KeyName = Annotated[str, typer.Argument(help="The key's name.")]
     learner=("economical", "Name of a learner of the library."),
     call_cost=(float, "Cost of a reward call, in units of the reward (economical)."),
     horizon=(int, "Expected number of decisions (economical)."),
+    answers=options.ANSWERS,
     option=(list[str], "A setting of the learner, as NAME=VALUE; may be repeated."),
     rule=(
         list[str],
@@ -61,6 +62,7 @@ def serve(
     learner: str,
     call_cost: float | None,
     horizon: int | None,
+    answers: list[str] | None,
     option: list[str] | None,
     rule: list[str] | None,
     address: str,
@@ -93,7 +95,7 @@ def serve(
     }
     with server.bound_to(serving["host"], port) as bound:
         rules = options.settings(rule, "holdout=0.05", "rule")
-        locked = _make_experiment(settings, name, log, learner, said, rules)
+        locked = _make_experiment(settings, name, log, answers, learner, said, rules)
         server.run(settings, bound, serving["workers"], locked=locked, say=terminal.print_status)
 
 
@@ -101,6 +103,7 @@ def _make_experiment(
     settings: "ServerSettings",
     name: str,
     log: options.GivenLog | None,
+    answers: list[str] | None,
     learner: str,
     said: dict[str, Any],
     rules: dict[str, Any],
@@ -120,12 +123,13 @@ def _make_experiment(
         terminal.print_status(f"sparing: experiment {name} exists and continues; --log is not read again")
     else:
         table = as_rows(log.open()).read()
+        judged = log.judged(table, answers)
         word = next((each for each in table.encoder.names if "=" in each), None)
         if table.encoder.is_raw and word is not None:
             terminal.print_status(
                 f"sparing: text columns became one feature per value ({word}); use --features auto to accept them in requests"
             )
-        made = server.make_experiment(settings, name, table, learner, said, rules, log.options)
+        made = server.make_experiment(settings, name, table, learner, said, rules, log.options, judged)
         terminal.print_status(f"sparing: experiment {name}: {made}")
         if not {"holdout", "check"} <= rules.keys():
             terminal.print_status(_offer_measuring(name, said.get("call_cost")))

@@ -30,7 +30,7 @@ from sparing.learning.ridge import RIDGES, Hyperparameters, choose_ridge, crossf
 from sparing.log import Log
 from sparing.log.costs import CostsOption, action_costs, check_cost_units
 from sparing.log.passes import Combined
-from sparing.log.rows import AnyLog, FilteredRows, Rows, as_rows, mean_costs
+from sparing.log.rows import AnyLog, FilteredRows, Rows, append_judged, as_rows, mean_costs
 from sparing.model.confidence import Assumptions, ConfidenceEllipsoids, positive
 from sparing.model.crossfitting import reward_parameters
 from sparing.model.statistics import Statistics, Sums
@@ -305,6 +305,9 @@ BY_PASSES = ("greedy", "posterior", "pessimistic")
 USE_ITEMS = ("posterior", "auto")
 """Methods that use features of the actions."""
 
+BY_MODEL = (*BY_PASSES, "boosted")
+"""Methods that fit rewards alone, so they learn from rows without propensities too."""
+
 ON_SUPPORT = ("opr", "opr-dlm", "extrapolation", "caipwl")
 """Methods that stay on each context's supported actions."""
 
@@ -318,6 +321,7 @@ def learn(
     seed: int = 0,
     holdout: float = 0.0,
     estimate_support: bool = True,
+    judged: Log | None = None,
     progress: Callable[[int, int], None] | None = None,
     costs: CostsOption = None,
     **options: Any,
@@ -339,6 +343,10 @@ def learn(
     estimate_support : bool
         Whether support and propensities that a method needs, and that the log lacks, are estimated from the rows, as
         `sparing.estimate_support` does; ``policy.notes`` say so. Otherwise such a method is refused.
+    judged : Log, optional
+        Rows without propensities, such as judged answers to `ask`, with the log's actions and features. `greedy`, `posterior`,
+        `pessimistic` and `boosted` learn from them too, except in contexts that are held out; the others leave them out, and
+        ``policy.notes`` say so.
     progress : callable, optional
         ``progress(done, total)`` is called after each step.
     costs : mapping or sequence of K numbers, optional
@@ -395,6 +403,14 @@ def learn(
     rows, split = as_rows(log), None
     if holdout != 0 and rows.n_rows:
         rows, split = _training_rows(log, holdout, integer("seed", seed), by_passes=by_passes)
+    if judged is not None and judged.n_rows:
+        uses = method in BY_MODEL and not by_limit
+        if uses and not isinstance(log, Log):
+            raise SettingError(
+                "judged answers are learnt together with the log's rows, and this log is scanned. Read it with sparing.read_log(...)"
+            )
+        rows, note = _with_judged(rows, judged, split, method, uses=uses)
+        notes = (*notes, note)
     trained, priced = rows, known if known is not None else mean_costs(rows)
     if priced is not None and not by_passes:
         rows = as_rows(rows.read().net())
@@ -419,6 +435,28 @@ def learn(
     )
     counter.step()
     return learned
+
+
+def _with_judged(
+    rows: Rows, judged: Log, split: Split | None, method: str, *, uses: bool
+) -> tuple[Rows, str]:
+    """The training rows with judged ones after them, unless the method cannot use them; and a note."""
+    if judged.action_names != rows.action_names or judged.n_features != rows.n_features:
+        raise LogError(
+            f"the judged rows have {judged.n_actions} actions and {judged.n_features} features, the log has {rows.n_actions} and "
+            f"{rows.n_features}; both need the same, in the same order"
+        )
+    if not uses:
+        return (
+            rows,
+            f"{judged.n_rows:,} judged answers have no logging propensity, and {method} leaves them out; "
+            f"{', '.join(BY_MODEL[:-1])} and {BY_MODEL[-1]} use them",
+        )
+    kept = judged if split is None or split.by == "place" else judged.take(~split.held_out(judged))
+    held = f"; {judged.n_rows - kept.n_rows:,} in held-out contexts are left out" * (
+        kept.n_rows < judged.n_rows
+    )
+    return as_rows(append_judged(rows.read(), kept)), f"learnt from {kept.n_rows:,} judged answers too{held}"
 
 
 def _lacks_support(log: Log, method: str) -> bool:

@@ -15,7 +15,7 @@ from sparing.log.items import Items
 from sparing.log.log import Log, card_of
 from sparing.log.passes import Blocks, ChunkReducer, ColumnarBlock, Partition, Statistic, SumOf
 from sparing.log.sketches import RowSample
-from sparing.log.support import SupportBuilder
+from sparing.log.support import Support, SupportBuilder
 
 if TYPE_CHECKING:
     from sparing.model.statistics import LogSummary
@@ -295,6 +295,21 @@ def concatenate_logs(header: Log, parts: Sequence[Log]) -> Log:
         context_ids=of("context_ids"),
         costs=header.costs if header.costs is None or header.costs.ndim == 1 else of("costs"),
     )
+
+
+def append_judged(log: Log, judged: Log) -> Log:
+    """The rows of a log, then judged ones, which nobody logged: so there are no propensities, supports and ids.
+
+    Where the log has costs by row, judged rows without theirs have the means.
+    """
+    nothing: dict[str, Any] = {"propensities": None, "context_ids": None}
+    plain = replace(log, support=Support.unknown(log.n_rows, log.n_actions), **nothing)
+    costs = log.costs
+    if costs is not None and costs.ndim == 2:
+        own = judged.costs is not None and judged.costs.ndim == 2
+        costs = judged.costs if own else np.tile(costs.mean(axis=0), (judged.n_rows, 1))
+    more = replace(judged, support=Support.unknown(judged.n_rows, log.n_actions), costs=costs, **nothing)
+    return concatenate_logs(plain, [plain, more])
 
 
 def mean_costs(log: AnyLog) -> np.ndarray | None:

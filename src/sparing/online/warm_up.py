@@ -79,10 +79,21 @@ def warm_up_all(progress: Callable[[int, int], None] | None = None) -> int:
             for number, name in enumerate(LEARNERS):
                 if progress is not None:
                     progress(place * len(LEARNERS) + number, total)
-                warm_up(getattr(algorithms, name)(log, **_settings(name, log)))
+                learner = getattr(algorithms, name)(log, **_settings(name, log))
+                warm_up(learner)
+                if learner.uses_voi:
+                    _ask(learner)
         if progress is not None:
             progress(total, total)
     return sum(1 for _, what in recorder.buffer if what.is_end)
+
+
+def _ask(learner: "Learner") -> None:
+    """Value calls in a pool of contexts, as `ask` does."""
+    from sparing.online.engine import pool
+
+    contexts, left = np.ones((1, learner.n_features)), np.ones(1, dtype=np.int64)
+    pool.best_call(learner.sets.scratch.pending, 0, contexts, left, pool.chords(), np.empty(1))
 
 
 def _log(n_actions: int, n_features: int) -> "Log":

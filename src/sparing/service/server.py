@@ -19,6 +19,7 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from sparing.asking.answers import with_actions, with_answers
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
 from sparing.service import erasure, events, experiments, snapshots
@@ -301,10 +302,16 @@ def make_experiment(
     said: Mapping[str, Any],
     rules: Mapping[str, Any],
     columns: Mapping[str, Any],
+    judged: Log | None = None,
 ) -> str:
+    """Create an experiment from a log; its learner also starts from `judged` answers, which were not logged."""
     experiments.check_name(name)
     options = _options(rules)
-    made = experiments.make_learner(learner, log, said)
+    both = log
+    if judged is not None:
+        log = with_actions(log, judged.action_names)
+        both = with_answers(log, judged)
+    made = experiments.make_learner(learner, both, said)
 
     async def write() -> None:
         async with _opened(known) as service:
@@ -312,7 +319,8 @@ def make_experiment(
             await experiments.create(service.writer, name, log, made, options, config, who="command line")
 
     asyncio.run(write())
-    return f"{learner}, {made.n_actions} actions, warm-started from {log.n_rows:,} rows"
+    more = "" if judged is None else f" and {judged.n_rows:,} judged answers"
+    return f"{learner}, {made.n_actions} actions, warm-started from {log.n_rows:,} rows{more}"
 
 
 def _options(rules: Mapping[str, Any]) -> Options:
