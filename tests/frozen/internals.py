@@ -111,6 +111,9 @@ def use_prior_of_release_01(patch):
         prior.Search, "posterior", lambda self: prior.ScalePosterior((self.scales(self.mode),), np.ones(1))
     )
     patch.setattr(prior.ScalePosterior, "spread", lambda self: self.points[0].spread)
+    # And a value of calls on new actions without early stopping.
+    rule = import_module("sparing.online.rules").EconomicalRule
+    patch.setattr(rule.__init__, "__defaults__", (False,))
 
 
 def recorded_intervals(learner):

@@ -510,10 +510,15 @@ FAULTS = (
     *(
         Fault(f"worth: {name}", file, right, wrong, first=(ECONOMICAL, "online/test_worth_bounds.py"))
         for name, file, right, wrong in (
-            ("the price forgotten", WORTH, "enough) - t.price - loss", "enough) - loss"),
-            ("the loss forgotten", WORTH, "enough) - t.price - loss", "enough) - t.price"),
+            ("the price forgotten", WORTH, "enough, new) - t.price - loss", "enough, new) - loss"),
+            ("the loss forgotten", WORTH, "enough, new) - t.price - loss", "enough, new) - t.price"),
             ("one call ahead", WORTH, "MAX_LOOKAHEAD_CALLS = 128", "MAX_LOOKAHEAD_CALLS = 1"),
-            ("calls of the past", WORTH, "(left - n + 1) * (total / m) / n", "left * (total / m) / n"),
+            (
+                "calls of the past",
+                WORTH,
+                "(left - n + 1) * (total / m) / counted",
+                "left * (total / m) / counted",
+            ),
             ("its own rival", WORTH, "rival[j] if who[j] == slot else best[j]", "best[j]"),
             ("untried actions without rivals", FORESEEING, "if t.shared_ranked > 1 else", "if False else"),
             ("means stand still", FORESEEING, "t.voi_bound[slot] += more", "pass"),

@@ -3,6 +3,7 @@
 import itertools
 import math
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -386,3 +387,29 @@ def test_no_rows_stand_for_nothing_to_come():
     empty = sparing.Log.from_arrays(np.empty((0, 3)), [], [], action_names=["a", "b"])
     with pytest.raises(SettingError, match="logged contexts"):
         sparing.economical(empty, call_cost=0.1, horizon=10, prior_scale=1.0, noise=1.0)
+
+
+def without_early_stopping(learner):
+    """The same learner with the rule of files before version 7."""
+    twin = learner.copy()
+    twin.rules = (replace(twin.rules[0], stops_early=False),)
+    twin.set_actions(twin.action_names)
+    return twin
+
+
+def test_only_calls_on_new_actions_count_less_and_one_call_counts_as_one():
+    _theta, log = a_log()
+    new, contexts = np.flatnonzero(log.counts == 0), np.random.default_rng(3).random((40, log.n_features))
+    learner = sparing.economical(log, call_cost=0.01, horizon=500)
+    more = learner.decide_many(contexts).worths - without_early_stopping(learner).decide_many(contexts).worths
+    assert (more >= 0).all()
+    assert more.max() > 0.01
+    short = sparing.economical(log, call_cost=0.0, horizon=4)  # three rounds remain: only n = 1 is considered
+    same = without_early_stopping(short).decide_many(contexts)
+    np.testing.assert_array_equal(short.decide_many(contexts).worths, same.worths)
+    for action, x in itertools.product(
+        new, np.random.default_rng(4).random((2 * log.n_features, log.n_features))
+    ):
+        learner.sets.add_observation(int(action), x, 0.0)
+    known = without_early_stopping(learner).decide_many(contexts)
+    np.testing.assert_array_equal(learner.decide_many(contexts).worths, known.worths)

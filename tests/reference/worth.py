@@ -11,12 +11,26 @@ def psi(gap, s):
 
 
 def worths(
-    theta, inverse, noise, reservoir, x, *, left, cost, eligible, active=None, misfit=0.0, paid=0.0, later=0.0
+    theta,
+    inverse,
+    noise,
+    reservoir,
+    x,
+    *,
+    left,
+    cost,
+    eligible,
+    active=None,
+    misfit=0.0,
+    paid=0.0,
+    later=0.0,
+    new=None,
 ):
     """(K,): max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n − c − (max m − m_a); −∞ for actions that may not be played.
 
     theta (K, d), inverse (K, d, d) = Σ/σ², reservoir (m, d); `eligible` and `active` (K,) say who may be played now and later.
     Means are of the reward less the actions' known costs (K,): `paid` now, `later` in rounds to come.
+    n calls on a `new` action (K,) count as (n + 2)/3.
     """
     later = np.zeros(len(theta)) + later
     k = len(theta)
@@ -32,7 +46,8 @@ def worths(
     gains = psi(gap[:, :, None], s).mean(axis=1) if k > 1 else np.zeros((1, len(n)))
     mean = theta @ x - paid
     loss = mean[eligible].max() - mean
-    found = ((left - n + 1) * gains / n).max(axis=1) - cost - loss
+    counted = n if new is None else np.where(new[:, None], (n + 2) / 3, n)
+    found = ((left - n + 1) * gains / counted).max(axis=1) - cost - loss
     return np.where(eligible, found, -np.inf)
 
 
@@ -66,6 +81,9 @@ def expected(learner, x, eligible=None, *, ahead=False, costs=None):
         misfit=sets.misfit,
         paid=costs_of(learner, costs),
         later=costs_of(learner),
+        new=(sets.arrays.logged[slots] == 0)
+        & (sets.arrays.live[slots] < 2 * sets.shape[1])
+        & rule.stops_early,
     )
     spent = rule.calls is not None and learner.calls >= rule.calls
     first = -priority(learner, costs)

@@ -47,6 +47,7 @@ RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = 
         None if header["horizon"] is None else _integer(header["horizon"]),
         None if header["discount"] is None else _number(header["discount"], 0.0, math.nextafter(1.0, 0.0)),
         None if header["calls"] is None else _integer(header["calls"]),
+        stops_early=_bool(header.get("stops_early", False)),  # no rule did before version 7
     ),
 }
 
@@ -54,7 +55,8 @@ RULES: dict[str, Callable[[dict[str, Any], dict[str, np.ndarray]], SkipRule]] = 
 def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     header, arrays = parts(learner)
     version = WITHOUT_COSTS if SAMPLE_COUNTS in arrays else WITHOUT_LIVE_CONTEXTS
-    if learner.action_costs is not None or any("cost" in one for one in header["open"]):
+    early = any("stops_early" in rule for _, rule in header["rules"])
+    if early or learner.action_costs is not None or any("cost" in one for one in header["open"]):
         version = VERSION  # an earlier release would decide without them
     archive.write(path, KIND, version, header, arrays)
 

@@ -124,16 +124,24 @@ class EconomicalRule(BuiltInRule):
     """`not-worth-it`: no call gains its cost c in the remaining rounds: max_a worth_a(x) ≤ 0 → argmax m.
 
     worth_a = max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n − c − (max m − m_a). The remaining rounds are those of `horizon`, or
-    γ/(1 − γ) at any time with a `discount` γ. After `calls` calls none is made (`spent`).
+    γ/(1 − γ) at any time with a `discount` γ. After `calls` calls none is made (`spent`). With `stops_early`, n calls on an action
+    that the log never tried, and that has fewer than 2d rewards, count as (n + 2)/3: one that disappoints gets no more.
     """
 
     call_cost: float
     horizon: int | None
     discount: float | None
     calls: int | None
+    stops_early: bool = True
     tolerance: ClassVar[float] = 0.0  # of spot checks
     name: ClassVar[str] = "not-worth-it"
     code: ClassVar[int] = choice.NOT_WORTH
+
+    def header(self) -> dict[str, Any]:
+        found = super().header()
+        if not self.stops_early:  # as files have been before any did
+            del found["stops_early"]
+        return found
 
     def rounds_left(self, rounds: int) -> float:
         """H: the rounds after this one, if `rounds` have been decided."""
@@ -193,6 +201,7 @@ def compile_rules(rules: Sequence[Any], explore: str, optimism: float, spot_chec
         covariance_factor=math.sqrt(2) if setting("strict", False) else 1.0,
         price=setting("call_cost", 0.0),
         discount_per_round=float(setting("discount", 1.0) is None),
+        stops_early=setting("stops_early", False),
     )
 
 

@@ -272,7 +272,7 @@ class RulePlan(NamedTuple):
     """A learner as data: up to two rules in order (EXPLORE for none) and an explorer.
 
     `covariance_factor` scales the standard deviation of a difference. A call costs `price`; each round shortens the horizon by
-    `discount_per_round`.
+    `discount_per_round`. With `stops_early`, n calls on a new action count as (n + 2)/3.
     """
 
     first: int
@@ -285,6 +285,7 @@ class RulePlan(NamedTuple):
     covariance_factor: float = 1.0
     price: float = 0.0
     discount_per_round: float = 0.0
+    stops_early: bool = False
 
 
 def exploration_coefficient(plan: RulePlan, eligible: np.ndarray) -> np.ndarray:

@@ -94,6 +94,7 @@ SETS: Fields = {
     "covariance_factor": (DOUBLE, ""),
     "spot_check": (DOUBLE, ""),
     "price": (DOUBLE, ""),  # c, the cost of a call
+    "stops_early": (FLAG, ""),  # whether calls on a new action count as a sequential test
     "discount_per_round": (DOUBLE, ""),  # decrease of `rounds_left` in each round
     "rounds_left": (DOUBLE, ""),  # H, the remaining horizon after this round
     "calls_left": (WHOLE, ""),  # remaining call budget

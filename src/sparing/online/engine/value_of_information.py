@@ -180,6 +180,9 @@ PATIENCE = 16
 LASTING = 4
 """Evaluations of an action after which bounds from before the last change are recomputed."""
 
+WELL_KNOWN = 2
+"""Rewards per feature from which an action is no longer new."""
+
 SLIGHT = 1e-4
 """Share of a form below which a context is not evaluated closely."""
 
@@ -338,11 +341,23 @@ def at_most(t: SetsStruct, square: float) -> float:
 
 
 @compiled_inner
-def gain(t: SetsStruct, square: float, enough: float) -> float:
+def is_new(t: SetsStruct, slot: int) -> bool:
+    """Whether calls on an action count as a sequential test: it was never logged, and has few rewards."""
+    return t.stops_early and t.logged[slot] == 0 and t.live[slot] < WELL_KNOWN * t.theta.shape[1]
+
+
+@compiled_inner
+def counted(n: int, new: bool) -> float:
+    """What n foreseen calls count as: a test that stops as soon as an action disappoints needs about a third of them."""
+    return (n + 2.0) / 3.0 if new else 1.0 * n
+
+
+@compiled_inner
+def gain(t: SetsStruct, square: float, enough: float, new: bool) -> float:
     """max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n, n = 1, 2, 4, … ≤ H/2: the expected gain of a call in future rounds.
 
-    s_j(n) = |x_jᵀΣx|·sqrt(n/(σ² + n·xᵀΣx)); `gap` and `move` must be those of the action, square = xᵀΣx. Exact if above
-    `enough`, else some number that is not. ψ grows with n, and no faster than s² if s ≤ g/u*: that bounds the means for
+    s_j(n) = |x_jᵀΣx|·sqrt(n/(σ² + n·xᵀΣx)); `gap` and `move` must be those of the action, square = xᵀΣx. For a `new` action n
+    calls count as (n + 2)/3. Exact if above `enough`, else some number that is not. ψ grows with n, and no faster than s² if s ≤ g/u*: that bounds the means for
     fewer calls.
     """
     gap, move, m, left = t.gap, t.move, len(t.gap), t.rounds_left
@@ -353,14 +368,15 @@ def gain(t: SetsStruct, square: float, enough: float) -> float:
     most, last, total, curved = -math.inf, n, math.inf, 0.0
     while n >= 1:
         slower = 1.0 - (n / last) * (noise + last * square) / (noise + n * square)
-        if (left - n + 1) * ABOVE * (total - curved * slower) / (m * n) > max(most, enough):
+        each = m * counted(n, new)
+        if (left - n + 1) * ABOVE * (total - curved * slower) / each > max(most, enough):
             factor, last, total, curved = math.sqrt(n / (noise + n * square)), n, 0.0, 0.0
             for j in range(m):
                 s = move[j] * factor
                 value = knowledge_gradient(gap[j], s)
                 total += value
                 curved += value if s * STEEPEST <= gap[j] else 0.0
-            most = max(most, (left - n + 1) * (total / m) / n)
+            most = max(most, (left - n + 1) * (total / m) / counted(n, new))
         n //= 2
     return most
 
@@ -369,17 +385,19 @@ def gain(t: SetsStruct, square: float, enough: float) -> float:
 def worth(t: SetsStruct, slot: int, x: np.ndarray, loss: float, beaten: float) -> float:
     """Gain minus the price and the loss of playing the action now; −∞ if bounds show that it does not exceed `beaten`.
 
-    `products` must hold those of x.
+    `products` must hold those of x. `voi_bound` bounds ψ(g_j, s_j(n)) for every n, so it holds however calls are counted; the other
+    bounds are of ψ/n, and (n + 2)/3 ≥ n/3.
     """
-    enough = (t.price + loss + beaten) * (1.0 - 1e-12)
+    enough, new = (t.price + loss + beaten) * (1.0 - 1e-12), is_new(t, slot)
     if t.rounds_left * t.voi_bound[slot] <= enough:
         return -math.inf
+    left = t.rounds_left * (3.0 if new else 1.0)
     if t.quadratic_at[slot] >= 0:
         floor, shape = t.bound_floor[slot], max(dot(t.bound_quadratic[slot], t.products), 0.0)
-        if t.rounds_left * ABOVE * (floor + shape) <= enough:
+        if left * ABOVE * (floor + shape) <= enough:
             return -math.inf
         square = max(dot(t.inverse[slot], t.products), 0.0) / BLURRED
-        if t.rounds_left * ABOVE * (floor + shape / (1.0 + thinned(t) * square)) <= enough:
+        if left * ABOVE * (floor + shape / (1.0 + thinned(t) * square)) <= enough:
             return -math.inf
     if stale(t, slot, enough) and t.rounds_left * global_voi_bound(t, slot) <= enough:
         return -math.inf
@@ -388,9 +406,9 @@ def worth(t: SetsStruct, slot: int, x: np.ndarray, loss: float, beaten: float) -
         quadratic_voi_bound(t, slot)
     square, total = find_moves(t, slot, x)
     share = ROUGHLY / ((t.common * t.common + t.misfit * t.misfit + square / BLURRED) * len(t.move))
-    if t.rounds_left * ABOVE * (t.bound_base[slot] + total * share) <= enough:
+    if left * ABOVE * (t.bound_base[slot] + total * share) <= enough:
         return -math.inf
     find_gaps(t, slot)
-    if t.rounds_left * at_most(t, square) <= enough:
+    if left * at_most(t, square) <= enough:
         return -math.inf
-    return gain(t, square, enough) - t.price - loss
+    return gain(t, square, enough, new) - t.price - loss
