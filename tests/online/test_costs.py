@@ -225,21 +225,25 @@ def test_saved_learners_and_policies_keep_their_costs(tmp_path):
 
 
 def test_untouched_actions_of_different_costs(monkeypatch):
-    """Hundreds of actions share the prior; the cheapest of them leads, and no other number is computed for each."""
+    """Hundreds of actions share the prior; the cheapest of them leads, and what each costs decides whether it may be better."""
     bounded(monkeypatch, "quick")
-    rng, k = np.random.default_rng(9), 400
-    log = make_log(9, parameters(9, k, 4), rows=40, share=0.1)
-    costs = rng.choice(np.linspace(0.0, 2.0, 7), k)
-    learner = sparing.confident(log, costs=costs, prior_scale=2.0, spot_check=0.0)
-    plain = learner.copy()
-    use_reference_choice(plain)
-    rounds = make_rounds(9, parameters(9, k, 4), 60)
-    for x in rounds.contexts:
-        first, second = learner.decide(x), plain.decide(x)
-        assert first[:7] == second[:7]
-        for one, decision in ((learner, first), (plain, second)):
-            if decision.needs_reward:
-                one.update(decision, 0.5)
+    rng, k, theta = np.random.default_rng(9), 400, parameters(9, 400, 4)
+    log, counts = make_log(9, theta, rows=600, never=range(4, k)), Counter()
+    for least, scale in ((0.0, 1.0), (0.4, 0.5), (0.7, 0.5), (1.0, 0.5)):
+        costs = np.where(log.counts > 0, 0.0, least + rng.choice(np.linspace(0.0, 2.0, 7), k))
+        learner = sparing.confident(
+            log, costs=costs, prior_scale=scale, noise=0.5, spot_check=0.0, tolerance=0.3
+        )
+        plain = learner.copy()
+        use_reference_choice(plain)
+        for x in make_rounds(9, theta, 40).contexts:
+            first, second = learner.decide(x), plain.decide(x)
+            assert first[:7] == second[:7]
+            counts[first.reason] += 1
+            for one, decision in ((learner, first), (plain, second)):
+                if decision.needs_reward:
+                    one.update(decision, 0.5)
+    assert min(counts["explore"], counts["confident"]) > 20
 
 
 def test_wrong_costs_are_named():
