@@ -57,7 +57,7 @@ SCHEMES = (
 )
 
 LABELS = {
-    ALONE: "the log alone",
+    ALONE: "the offline policy",
     OURS: "economical",
     SURE: "confident",
     WARM: "LinUCB after the log",

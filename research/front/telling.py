@@ -11,7 +11,7 @@ BEGIN = "<!-- numbers: written by `python -m research front`, not by hand -->"
 END = "<!-- end of numbers -->"
 
 ROWS = {
-    ALONE: "the log alone",
+    ALONE: "the offline policy",
     OURS: "`economical`, 1 ¢ a reward",
     "economical at 0.09": "`economical`, 3 ¢",
     "economical at 0.3": "`economical`, 10 ¢",
@@ -56,7 +56,7 @@ def _worths(found: Record) -> Iterator[str]:
     yield ""
     yield (
         "| value of a dollar, new model | calls | `economical` less LinUCB after the log, mean reward | "
-        "`economical` less the log alone, calls paid |"
+        "`economical` less the offline policy, calls paid |"
     )
     yield "|---|---|---|---|"
     for place in found["places"]:
@@ -82,7 +82,7 @@ def _sure(found: Record) -> str:
     (more, less), (gained, lost) = counts
     return (
         f"Of {len(places)} places `economical` surely earned more than LinUCB with a call in every round in {more}, surely less in {less}. "
-        f"After paying for the calls, it was surely better than the log alone in {gained}, surely worse in {lost}."
+        f"After paying for the calls, it was surely better than the offline policy in {gained}, surely worse in {lost}."
     )
 
 
