@@ -13,8 +13,10 @@ from sparing.online.engine.value_of_information import (
     MAX_LOOKAHEAD_CALLS,
     ROUGHLY,
     UNHEARD,
+    counted,
     find_gaps,
     find_moves,
+    is_new,
     sync_cache,
     worth,
 )
@@ -33,7 +35,7 @@ def chords() -> np.ndarray:
 
 
 @compiled_inner
-def rough_gain(t: SetsStruct, square: float, nodes: np.ndarray) -> float:
+def rough_gain(t: SetsStruct, square: float, nodes: np.ndarray, new: bool) -> float:
     """An upper bound on `gain`, a tenth of its cost: ψ(g, s) = s·ψ(g/s, 1) ≤ s·(line between the nodes).
 
     `gap` and `move` must be those of the action, square = xᵀΣx.
@@ -47,7 +49,7 @@ def rough_gain(t: SetsStruct, square: float, nodes: np.ndarray) -> float:
             place = min(STEPS * gap[j] / (s + 1e-300), last - 1e-9)
             node = int(place)
             total += s * (nodes[node] + (place - node) * (nodes[node + 1] - nodes[node]))
-        most = max(most, (left - n + 1) * total / (m * n))
+        most = max(most, (left - n + 1) * total / (m * counted(n, new)))
         n *= 2
     return ABOVE * ROUGHLY * most + UNHEARD * left * t.unit
 
@@ -69,7 +71,7 @@ def best_call(
         above[row] = -math.inf
         if left[row] > 0:
             square, _ = find_moves(t, slot, contexts[row])
-            above[row] = rough_gain(t, square, nodes) - t.price
+            above[row] = rough_gain(t, square, nodes, is_new(t, slot)) - t.price
     while True:
         row = int(np.argmax(above))
         if above[row] <= most:
