@@ -30,7 +30,7 @@ from sparing.model.statistics import LogSummary, Statistics
 from sparing.online.algorithms import economical
 from sparing.online.engine.pool import best_call, chords
 from sparing.online.learner import Learner
-from sparing.online.start import KernelOption, SummaryWithFit, resolve_kernel
+from sparing.online.start import KernelOption, SummaryWithFit, resolve_kernel, with_unseen
 from sparing.report import notebook
 from sparing.report.text import counted, number
 from sparing.validation import integer
@@ -387,8 +387,10 @@ class Queue:
         return replace(self.request, calls=most).tell(entries, self.answered, waiting)
 
     def judged_log(self) -> Log:
-        """Return the answers taken in so far as a log without propensities."""
-        return self.request.judged(self.answered)
+        """Return the answers taken in so far as a log without propensities, with the features of the log."""
+        found = self.request.judged(self.answered)
+        encoder = found.encoder
+        return replace(found, contexts=found.contexts[:, encoder.logged], encoder=encoder.without_unseen())
 
     def __len__(self) -> int:
         return len(self.calls)
@@ -525,9 +527,11 @@ def prepare(
         raise SettingError("got pool and table; a pool shows its own columns. Give one of them")
     rows: AnyLog = log if kernel is None else resolve_kernel(log, kernel)
     roles = ColumnRoles(**(columns or {}))
-    own = pool is None
-    found = Pool.of_log(rows, table, roles, seed) if own else Pool.of_table(pool, rows, roles, seed)
-    summary, about = _with_actions(SummaryWithFit.of(rows), actions, settings.pop("costs", None))
+    summary, about = _with_actions(with_unseen(SummaryWithFit.of(rows)), actions, settings.pop("costs", None))
+    if pool is None:
+        found = Pool.of_log(rows, table, roles, seed, summary.encoder)
+    else:
+        found = Pool.of_table(pool, rows, roles, seed, summary.encoder)
     summary = replace(summary, context_sample=sample_contexts(found.contexts))
     length = rows.n_rows if horizon is None else integer("horizon", horizon, least=1)
     known = {**settings, "call_cost": float(call_cost), "horizon": length, "seed": seed}

@@ -51,8 +51,14 @@ class Pool:
     log: AnyLog | None
 
     @classmethod
-    def of_log(cls, log: AnyLog, table: Any, roles: ColumnRoles, seed: int) -> "Pool":
-        """The log's own contexts; `table`, if it is given, is what the log was read from, and has the raw columns."""
+    def of_log(
+        cls, log: AnyLog, table: Any, roles: ColumnRoles, seed: int, encoder: Encoder | None = None
+    ) -> "Pool":
+        """The log's own contexts; `table`, if it is given, is what the log was read from, and has the raw columns.
+
+        `encoder` may be the log's with features for unseen values.
+        """
+        encoder = log.encoder if encoder is None else encoder
         rows = as_rows(log).select(ids=False, support=False)
         if not rows.n_rows:
             raise SettingError("the log has no rows, so there is no context to ask for; pass pool=...")
@@ -61,20 +67,20 @@ class Pool:
         found = list(_rows_of_log(log, numbers))
         columns = log.feature_names if source is None else _shown(source, roles, log.action_names)
         return cls(
-            np.concatenate([block.contexts for block in found]),
+            encoder.completed(np.concatenate([block.contexts for block in found])),
             numbers,
             np.concatenate([block.actions for block in found]).astype(np.int64),
             rows.n_rows,
-            log.encoder,
+            encoder,
             columns,
             source,
             log,
         )
 
     @classmethod
-    def of_table(cls, table: Any, log: AnyLog, roles: ColumnRoles, seed: int) -> "Pool":
+    def of_table(cls, table: Any, log: AnyLog, roles: ColumnRoles, seed: int, encoder: Encoder) -> "Pool":
         """The contexts of a table of raw columns, encoded as the log's."""
-        source, encoder = _opened(table), log.encoder
+        source = _opened(table)
         total = source.rows
         if total is None:
             total = sum(batch.num_rows for _, batch in source.blocks(source.schema.names[:1]))
@@ -104,13 +110,13 @@ class Pool:
                 self.encoder.encode_batch(batch, first_row=first)[inside]
                 for first, batch, inside in _taken(self.source.blocks(wanted), numbers)
             ]
-        return np.concatenate(parts) if parts else np.empty((0, self.encoder.size))
+        return self.encoder.completed(np.concatenate(parts)) if parts else np.empty((0, self.encoder.size))
 
     def cells(self, numbers: Sequence[int]) -> dict[int, tuple[Any, ...]]:
         """The shown cells of these rows, by row."""
         wanted = np.unique(np.asarray(numbers, dtype=np.int64))
         if self.source is None:
-            found = self.contexts_at(wanted)
+            found = self.contexts_at(wanted)[:, self.encoder.logged]
             return dict(zip(wanted.tolist(), map(tuple, found.tolist()), strict=True))
         cells: list[tuple[Any, ...]] = []
         for _, batch, inside in _taken(self.source.blocks(list(self.columns)), wanted):
