@@ -20,11 +20,13 @@ def greedy_queue(learner, contexts, logged, about, calls):
     found = []
     for _ in range(calls):
         values = np.full(open_pairs.shape, -np.inf)
+        rows = learner.sets.live + np.bincount([pair[1] for pair in found], minlength=len(theta))
+        new = (learner.sets.logged == 0) & (rows < 2 * theta.shape[1])
         for row, x in enumerate(contexts):
             left, sample = rule.rounds_left(0), learner.sets.arrays.context_sample
             noise = float(learner.sets.arrays.common)
             value = worths(
-                theta, inverse, noise, sample, x, left=left, cost=rule.call_cost, eligible=everyone
+                theta, inverse, noise, sample, x, left=left, cost=rule.call_cost, eligible=everyone, new=new
             )
             loss = (theta @ x).max() - theta @ x
             values[row] = np.where(open_pairs[row], value + loss, -np.inf)
