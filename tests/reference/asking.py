@@ -17,8 +17,10 @@ def greedy_queue(learner, contexts, logged, about, calls):
     open_pairs = np.zeros((len(contexts), len(theta)), dtype=bool)
     open_pairs[:, about] = True
     open_pairs[np.arange(len(contexts)), logged] = False
-    found = []
+    a, found = learner.sets.arrays, []
+    logged_rows, live = a.logged[a.observed_slot], a.live[a.observed_slot].copy()
     for _ in range(calls):
+        new = (logged_rows == 0) & (live < 2 * theta.shape[1]) & rule.stops_early
         values = np.full(open_pairs.shape, -np.inf)
         rows = learner.sets.live + np.bincount([pair[1] for pair in found], minlength=len(theta))
         new = (learner.sets.logged == 0) & (rows < 2 * theta.shape[1])
@@ -35,6 +37,7 @@ def greedy_queue(learner, contexts, logged, about, calls):
             break
         found.append((int(row), int(action), float(values[row, action])))
         open_pairs[row, action] = False
+        live[action] += 1
         y = inverse[action] @ contexts[row]
         inverse[action] -= np.outer(y, y) / (1 + contexts[row] @ y)
     return found
