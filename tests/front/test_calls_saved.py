@@ -82,7 +82,7 @@ def test_pictures_were_drawn_from_these_numbers(found, scheme, shape):
 
 def test_the_headline_says_what_the_numbers_say(found):
     """More than who asks always only if surely so in all three panels; less only if surely so."""
-    assert picture.headline(found) == "Paying for 1 to 4 % of the rewards earns more than paying for all"
+    assert picture.headline(found) == "Paying for 1 to 6 % of the rewards earns more than paying for all"
     worse = copy.deepcopy(found)
     less = [one["economical less"][WARM]["reward"] for one in numbers.shown(worse)]
     less[1].update(value=0.0, low=-0.001, high=0.001)
