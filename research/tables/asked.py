@@ -18,6 +18,9 @@ from sparing.online.learner import Learner
 ACTIONS = {"routellm": 2, "llmrouter": 9, "translation": 13, "reactions": 12, "llm-routing": 3}
 """The matrices, and how many actions each has."""
 
+CANDIDATES = 4
+"""Contexts per call among which `ask` chooses; by default it takes rows at random."""
+
 ANSWERS = (25, 50, 100)
 """B; queues are result one after the other, each up to the next of these numbers."""
 
@@ -61,7 +64,7 @@ def run(unit: Record) -> Record:
         return float(rewards[live, best].mean()) / deviation
 
     # A price of 0: every answer that may change a decision is bought, so that both ways buy as many.
-    settings: Record = {"call_cost": 0.0, "horizon": half, "actions": [new], "allow_outside": True}
+    settings: Record = {"call_cost": 0.0, "horizon": half, "actions": [new], "allow_outside": True, "candidates": CANDIDATES}
     queue = ask(log, calls=ANSWERS[0], seed=unit["seed"], **settings)
     # The log alone does not play what it never tried.
     means = contexts[live] @ queue.learner.sets.theta.T

@@ -19,7 +19,7 @@ def small(seed=0, rows=40):
 @pytest.mark.parametrize("about", [[3], [0, 1, 2, 3]])
 def test_equal_to_a_plain_reference(about):
     world, log = small()
-    queue = sparing.ask(log, calls=12, call_cost=0.05, horizon=2000, actions=about)
+    queue = sparing.ask(log, calls=12, call_cost=0.05, horizon=2000, actions=about, candidates=4)
     expected = greedy_queue(queue.learner, world.contexts, log.actions, about, 12)
     assert [(call.row, call.action) for call in queue.calls] == [pair[:2] for pair in expected]
     found = [call.worth for call in queue.calls]

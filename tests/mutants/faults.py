@@ -90,8 +90,8 @@ FAULTS = (
     Fault(
         "log-beats: the leader's value",
         CHOOSING,
-        "mean, spread = mean_and_spread(t, t.slot[logged], x)",
-        "mean, spread = mean_and_spread(t, t.slot[leader], x)",
+        "mean, spread = net_mean_and_spread(t, logged, x)",
+        "mean, spread = net_mean_and_spread(t, leader, x)",
         first=(ENGINE,),
     ),
     Fault(
@@ -233,8 +233,8 @@ FAULTS = (
     Fault(
         "sampled: one narrow draw",
         SAMPLING,
-        "score = mean + spread * normals[action[slot]]",
-        "score = mean + 0.5 * spread * normals[action[slot]]",
+        "score = mean - cost_of(t, action[slot]) + spread * normals[action[slot]]",
+        "score = mean - cost_of(t, action[slot]) + 0.5 * spread * normals[action[slot]]",
     ),
     Fault(
         "sampled: untouched never",
@@ -324,8 +324,8 @@ FAULTS = (
     Fault(
         "bounds: rounding of means forgotten",
         SEARCH,
-        "    return middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle)",
-        "    return middle",
+        "    return without(middle + ABOVE * (error + TINY * norm) + 1e-9 * abs(middle), cost_of(t, t.action[slot]))",
+        "    return middle - cost_of(t, t.action[slot])",
         first=(ENGINE,),
     ),
     Fault(

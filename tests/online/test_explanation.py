@@ -85,7 +85,7 @@ def test_amounts_are_differences_from_the_mean_of_all_rows(learner, log):
             live.append(learner.context({**ROW, "age": float(age)}))
             learner.update(decision, 0.0)
     assert live
-    rows = np.vstack([log.contexts, live])
+    rows = np.vstack([learner.encoder.completed(log.contexts), live])
     made = learner.explain(ROW, "green", against="red")
     assert made.rows == len(rows)
     own, other = (learner.sets.theta[learner.index(name)] for name in ("green", "red"))
@@ -93,7 +93,7 @@ def test_amounts_are_differences_from_the_mean_of_all_rows(learner, log):
     np.testing.assert_allclose(made.base, average @ own, rtol=1e-9)
     np.testing.assert_allclose(made.base_gap, average @ (own - other), rtol=1e-9)
     for each in made.contributions:
-        part = [i for i, name in enumerate(log.encoder.names) if name.startswith(each.column)]
+        part = [i for i, name in enumerate(learner.encoder.names) if name.startswith(each.column)]
         delta = (x - average)[part]
         np.testing.assert_allclose(each.amount, delta @ own[part], rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(each.gap, delta @ (own - other)[part], rtol=1e-9, atol=1e-12)

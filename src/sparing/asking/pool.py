@@ -21,7 +21,7 @@ from sparing.log.tables import TableSource, open_table
 MOST_ROWS = 100_000
 """Rows of a pool that stand for the traffic, at most; of a larger one a random part."""
 
-CANDIDATES = 4
+CANDIDATES = 1
 """Random distinct contexts per call among which a queue is chosen.
 
 The best of all contexts are its outliers, where a linear model is least right (docs/ask.md).

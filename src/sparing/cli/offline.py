@@ -416,8 +416,8 @@ def plan(
     answers=options.ANSWERS,
     reward_range=options.REWARD_RANGE,
     candidates=(
-        4,
-        "Random contexts per call among which the queue is chosen; 1: rows at random.",
+        1,
+        "Random contexts per call among which the queue is chosen; 1: rows at random, more where rewards are linear.",
         {"min": 1},
     ),
     kernel=("", "Kernel features to add for rewards that are not linear: auto, or a number of landmarks."),
