@@ -16,7 +16,7 @@ def test_the_commands_as_they_stand(tmp_path):
     except DataError as error:
         pytest.skip(str(error))
     printed = Reader(tmp_path, Path(sys.executable).parent).follow("docs/tutorials/ask.md")
-    for name in ("queue.html", "verdict.html", "next.csv", "gold.sparing", "prompts-next.csv"):
+    for name in ("queue.html", "verdict.html", "gold.sparing", "prompts-next.csv"):
         assert (tmp_path / name).stat().st_size > 0
     assert "Undecided: " in printed[-1]
     assert "prompt: text" in printed[-1]

@@ -106,7 +106,18 @@ def test_answers_are_rows_for_learn_plan_and_serve(folder, monkeypatch):
     made = []
     monkeypatch.setattr(server, "run", lambda *_, **__: made.append(True))
     served = run(
-        "serve", "store", "--name", "live", "--log", *given, "--call-cost", "0.01", "--horizon", "500"
+        "serve",
+        "store",
+        "--name",
+        "live",
+        "--log",
+        *given,
+        "--call-cost",
+        "0.01",
+        "--horizon",
+        "500",
+        "--port",
+        "0",
     )
     assert served.exit_code == 0, served.output
     assert "3 actions, warm-started from 300 rows and 30 judged answers" in served.output
