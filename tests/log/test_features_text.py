@@ -180,7 +180,7 @@ def test_samples_of_parts_are_the_sample_of_the_whole(monkeypatch):
     found = tuple("x" * int(size) for size in rng.integers(1, 50, 1000))
     for most in (500, 10_000):  # characters, then rows are the limit
         monkeypatch.setattr(sketches, "TEXT_CHARACTERS", most)
-        whole = TextSample() + TextSample(keys, found)
+        whole = TextSample() + TextSample.of(keys, found)
         order = np.argsort(keys)
         sizes = np.cumsum([len(found[place]) for place in order])
         expected = order[: min(40, int((sizes < most).sum()) + 1)]
@@ -191,7 +191,7 @@ def test_samples_of_parts_are_the_sample_of_the_whole(monkeypatch):
                 part = TextSample()
                 for row in range(start, stop):
                     near = part.near(keys[row : row + 1])
-                    part += TextSample(keys[row : row + 1][near], found[row : row + 1] if len(near) else ())
+                    part += TextSample.of(keys[row : row + 1][near], found[row : row + 1] if len(near) else ())
                 parts.append(part)
             total = parts[-1]
             for part in parts[:-1][::-1]:

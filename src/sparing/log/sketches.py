@@ -5,7 +5,7 @@ can be sampled separately, in any order: the smallest keys of all parts are thos
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -429,20 +429,31 @@ class TextSample:
     """
 
     keys: np.ndarray = field(default_factory=_empty)
-    texts: tuple[str, ...] = ()
+    words: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=object))
+    sizes: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    @classmethod
+    def of(cls, keys: np.ndarray, texts: Sequence[str], which: np.ndarray | None = None) -> "TextSample":
+        """The texts of rows with these keys (n,); or `texts` are the distinct ones, and `which` (n,) the row's."""
+        words = np.array([*texts, None], dtype=object)[:-1]  # texts of one character are no array of characters
+        sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
+        return cls(keys, words, sizes) if which is None else cls(keys, words[which], sizes[which])
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(self.words)
 
     def near(self, keys: np.ndarray) -> np.ndarray:
         """Indices of those keys (n,) that may still enter, ascending by key."""
-        full = len(self.texts) >= TEXT_ROWS or sum(map(len, self.texts)) >= TEXT_CHARACTERS
+        full = len(self.words) >= TEXT_ROWS or self.sizes.sum() >= TEXT_CHARACTERS
         places = np.flatnonzero(keys < self.keys[-1]) if full else np.arange(len(keys))
         return places[smallest(keys[places], TEXT_ROWS)]
 
     def __add__(self, other: "TextSample") -> "TextSample":
-        keys, texts = np.append(self.keys, other.keys), (*self.texts, *other.texts)
+        keys, sizes = np.append(self.keys, other.keys), np.append(self.sizes, other.sizes)
         order = smallest(keys, TEXT_ROWS)
-        sizes = np.cumsum([len(texts[place]) for place in order.tolist()])
-        order = order[: int(np.searchsorted(sizes, TEXT_CHARACTERS)) + 1]
-        return TextSample(keys[order], tuple(texts[place] for place in order.tolist()))
+        order = order[: int(np.searchsorted(np.cumsum(sizes[order]), TEXT_CHARACTERS)) + 1]
+        return TextSample(keys[order], np.append(self.words, other.words)[order], sizes[order])
 
 
 def sample_contexts(contexts: np.ndarray, size: int = CONTEXT_SAMPLE_SIZE) -> np.ndarray:

@@ -508,12 +508,11 @@ class ColumnProfile:
         self.gaps += len(column) - len(rows)
         keys = row_keys(first_row + rows)
         near = self.texts.near(keys)
-        self._sample(keys[near], column.take(rows[near]).to_pylist())
+        words = self._sampled_words(column.take(rows[near]).to_pylist())
+        self.texts += TextSample.of(keys[near], words)
 
-    def _sample(self, keys: np.ndarray, found: Sequence[Any]) -> None:
-        """Add texts, with the keys of their rows, to the sample."""
-        words = tuple(self._word(value)[: texts.MOST_CHARACTERS] for value in found)
-        self.texts += TextSample(keys, words)
+    def _sampled_words(self, values: Sequence[Any]) -> list[str]:
+        return [self._word(value)[: texts.MOST_CHARACTERS] for value in values]
 
     def _add_words(self, column: "pa.Array", first_row: int, *, is_category: bool) -> None:
         distinct, codes = cells.factorize(column)
@@ -522,7 +521,9 @@ class ColumnProfile:
             rows = np.flatnonzero(codes >= 0)
             keys = row_keys(first_row + rows)
             near = self.texts.near(keys)
-            self._sample(keys[near], [distinct[code] for code in codes[rows[near]].tolist()])
+            used, which = np.unique(codes[rows[near]], return_inverse=True)
+            words = self._sampled_words([distinct[code] for code in used.tolist()])
+            self.texts += TextSample.of(keys[near], words, which)
         counts = np.bincount(codes[codes >= 0], minlength=len(distinct))
         for value, count in zip(distinct, counts.tolist(), strict=True):
             if not count:
