@@ -21,6 +21,7 @@ PACKAGES = {
     "policies": "Policies",
     "online": "Learners",
     "planning": "Planning",
+    "asking": "Asking before going live",
     "model": "What rows teach",
     "simulation": "Simulation",
     "engines": "Engines",

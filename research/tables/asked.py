@@ -64,7 +64,13 @@ def run(unit: Record) -> Record:
         return float(rewards[live, best].mean()) / deviation
 
     # A price of 0: every answer that may change a decision is bought, so that both ways buy as many.
-    settings: Record = {"call_cost": 0.0, "horizon": half, "actions": [new], "allow_outside": True, "candidates": CANDIDATES}
+    settings: Record = {
+        "call_cost": 0.0,
+        "horizon": half,
+        "actions": [new],
+        "allow_outside": True,
+        "candidates": CANDIDATES,
+    }
     queue = ask(log, calls=ANSWERS[0], seed=unit["seed"], **settings)
     # The log alone does not play what it never tried.
     means = contexts[live] @ queue.learner.sets.theta.T

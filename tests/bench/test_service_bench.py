@@ -19,7 +19,7 @@ from sparing.service.store import open_store
 
 SPEC = {"actions": 5, "features": 3, "rows_an_action": 20, "seed": 0, "learner": "confident"}
 SPEC["settings"] = service.ASKING
-KEY = json.dumps(SPEC, sort_keys=True)
+KEY = json.dumps([SPEC, False], sort_keys=True)
 
 
 @pytest.fixture

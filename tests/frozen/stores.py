@@ -265,7 +265,7 @@ def unpack(path, folder):
     """The folder again."""
     folder.mkdir(parents=True)
     with tarfile.open(path) as packed:
-        packed.extractall(folder, filter="data")
+        packed.extractall(folder)  # our own archive; Python before 3.11.4 has no filters
     return folder
 
 

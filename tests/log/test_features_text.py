@@ -191,7 +191,9 @@ def test_samples_of_parts_are_the_sample_of_the_whole(monkeypatch):
                 part = TextSample()
                 for row in range(start, stop):
                     near = part.near(keys[row : row + 1])
-                    part += TextSample.of(keys[row : row + 1][near], found[row : row + 1] if len(near) else ())
+                    part += TextSample.of(
+                        keys[row : row + 1][near], found[row : row + 1] if len(near) else ()
+                    )
                 parts.append(part)
             total = parts[-1]
             for part in parts[:-1][::-1]:

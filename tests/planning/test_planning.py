@@ -254,7 +254,7 @@ def test_what_is_printed_and_what_machines_get(planned):
         "exchangeable",
         "contexts are like the log's 80",
         "deviation 1 everywhere (given)",
-        "below 1",
+        "voids their guarantee",
     ):
         assert word in shown
     result = json.loads(json.dumps(planned.to_dict(), allow_nan=False))

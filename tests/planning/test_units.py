@@ -152,6 +152,10 @@ def test_machines_get_all_of_it(priced):
 def test_the_table_fits_a_terminal_and_leads_with_the_sentence(priced):
     lines = str(priced).split("\n")
     assert lines[0] == priced.sentence
-    rows = [line for line in lines if line.startswith(("learner", "the log", "economical at", "confident,"))]
+    rows = [
+        line
+        for line in lines
+        if line.startswith(("learner", "offline policy", "economical at", "confident,"))
+    ]
     assert len(rows) == 4
     assert max(map(len, rows)) <= 80

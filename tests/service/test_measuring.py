@@ -258,7 +258,7 @@ def test_about_is_the_state(tmp_path):
     assert (told.decisions, told.calls, told.open) == (20, calls, calls)
     assert (told.actions, told.retired) == ([0, 1, 3, 4, 5], [2])
     assert (told.model_seq, told.digest, told.config_seq) == (22, model.digest.hex(), 22)
-    assert told.options == FULL
+    assert told.options == msgspec.structs.replace(FULL, holdout_group="shop")
 
 
 def test_the_comparison_begins_when_its_shares_were_set(tmp_path):
