@@ -435,7 +435,8 @@ class TextSample:
     @classmethod
     def of(cls, keys: np.ndarray, texts: Sequence[str], which: np.ndarray | None = None) -> "TextSample":
         """The texts of rows with these keys (n,); or `texts` are the distinct ones, and `which` (n,) the row's."""
-        words = np.array([*texts, None], dtype=object)[:-1]  # texts of one character are no array of characters
+        words = np.empty(len(texts), dtype=object)
+        words[:] = texts
         sizes = np.fromiter(map(len, texts), dtype=np.int64, count=len(texts))
         return cls(keys, words, sizes) if which is None else cls(keys, words[which], sizes[which])
 
