@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import sparing
 from reference.asking import HyperpriorWorld, told_verdict
@@ -126,4 +127,5 @@ def test_its_interval_covers_in_worlds_with_scales_of_the_hyperprior(binary):
     for covered in (moved, [held for _, held, *_ in found]):
         assert 0.85 <= np.mean(covered) <= 0.96
     advised = [truth for verdict, _, truth, _ in found if verdict.kind == "switch"]
-    assert np.mean(np.array(advised) > 0) >= 0.95
+    # The lower end of the interval is above 0: at most 5 % of them lose, up to chance.
+    assert sum(truth <= 0 for truth in advised) <= stats.binom.ppf(0.999, len(advised), 0.05)
