@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from each import for_each
 from sparing.errors import DataError
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,7 @@ def test_readme_has_examples():
     assert len(examples(ROOT / "README.md")) >= 1
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@for_each("page", PAGES, ids=named)
 def test_links_lead_somewhere(page):
     """On GitHub too; what the site generates is checked when it is built."""
     text = page.read_text(encoding="utf-8")

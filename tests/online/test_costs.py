@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import sparing
+from each import for_each
 from reference.cases import make_log, make_rounds, parameters
 from reference.rules import use_reference_choice
 from sparing.errors import DecisionError, SettingError, UnitWarning
@@ -35,7 +36,7 @@ def bounded(monkeypatch, bounds):
         monkeypatch.setattr(f"sparing.online.confidence_sets.{name}", least)
 
 
-@pytest.mark.parametrize("bounds", BOUNDS)
+@for_each("bounds", BOUNDS)
 @pytest.mark.parametrize("kind", LEARNERS)
 def test_compiled_code_is_the_reference(kind, bounds, monkeypatch):
     """Prices that change, costs of one round, eligible sets, pending calls, actions added and retired."""

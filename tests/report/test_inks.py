@@ -3,8 +3,8 @@
 import re
 
 import numpy as np
-import pytest
 
+from each import for_each
 from reference.accessibility import contrast, legends, violations
 from sparing.planning import page as plan_page
 from sparing.report import figures, html
@@ -23,12 +23,12 @@ def drawn(label="a line: #000000"):
     return figure
 
 
-@pytest.mark.parametrize("colour", [*figures.COLOURS, *plan_page.COLOURS])
+@for_each("colour", [*figures.COLOURS, *plan_page.COLOURS])
 def test_every_colour_can_be_seen_in_the_dark(colour):
     assert contrast(DARK[colour], DARK["#ffffff"]) >= TEXT
 
 
-@pytest.mark.parametrize("colour", plan_page.COLOURS)
+@for_each("colour", plan_page.COLOURS)
 def test_colours_of_names_can_be_read_in_the_light(colour):
     assert contrast(colour, "#ffffff") >= TEXT
 

@@ -42,13 +42,11 @@ def options_of(name, path):
     ]
 
 
-@pytest.mark.parametrize(
-    ("support", "packed"), [("distribution", False), ("sets", False), ("unknown", False), ("sets", True)]
-)
+@for_each("support, packed", [("distribution", False), ("sets", False), ("unknown", False), ("sets", True)])
 @pytest.mark.parametrize(("name", "ending"), FILES)
 def test_a_file_that_is_scanned_is_the_log_that_was_written(name, ending, support, packed, tmp_path):
     if packed and ending in (".parquet", ".arrow", ".npz"):
-        pytest.skip("is not read packed")
+        return  # is not read packed
     path = tmp_path / f"log{ending}"
     labels = [0, 1, 2, 3, 4] if name in ("obp", "open-bandit") else None
     given = drawn(support, labels=labels)
