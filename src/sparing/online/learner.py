@@ -289,10 +289,12 @@ class Learner(Core):
         unseen: tuple[str, ...] = ()
         if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
             context = x.copy()  # as `context`, without the cost of a call
+        elif type(x) is dict or isinstance(x, Mapping):
+            context, unseen = self.encoder.encode_with_unseen(x)
+            if context.shape != self._shape:
+                context = self.context(context)
         else:
             context = self.context(x)
-            if isinstance(x, Mapping):
-                unseen = self.encoder.unseen(x)
         allowed = self._active_mask if eligible is None else self._eligible(eligible)
         priced = None if costs is None else self.round_costs(costs, allowed)
         lock = self._lock

@@ -292,7 +292,7 @@ class NumberColumn(Column):
                 f"{truncate(self.column)} is more than {self.warn_deviations:g} deviations from its mean in the log, which is {self.mean:.4g}, the deviation {self.scale:.4g}: "
                 f"{meant}. Give it in the unit of the log, or within its range",
                 UnitWarning,
-                stacklevel=7,
+                stacklevel=6,  # who calls `decide` with a row
             )
 
     def _words(self, part: int, low: float, high: float) -> str:
@@ -396,7 +396,7 @@ class CategoryColumn(Column):
                 f"{truncate(self.column)} is {shorten(word)}, which the log does not have; it has {shorten(near)}. They count as "
                 "different values: write it as in the log",
                 SpellingWarning,
-                stacklevel=6,
+                stacklevel=7,
             )
 
     @cached_property

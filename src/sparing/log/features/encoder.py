@@ -262,6 +262,11 @@ class Encoder:
         return numbers, words, others
 
     @cached_property
+    def _always_unusual(self) -> list[str]:
+        """Columns whose values `unseen` has to look at, whatever they are."""
+        return [column.column for column in (*self._texts, *self._short_times)]
+
+    @cached_property
     def _texts(self) -> list[TextColumn]:
         return [column for column in self.columns if isinstance(column, TextColumn)]
 
@@ -296,13 +301,15 @@ class Encoder:
             raise DecisionError(f"a frame of {len(contexts)} rows; expected one. Use decide_many for more")
         return contexts[0]
 
-    def encode(self, row: Mapping[str, Any]) -> np.ndarray:
+    def encode(self, row: Mapping[str, Any], *, unusual: list[str] | None = None) -> np.ndarray:
         """Return the context of one row.
 
         Parameters
         ----------
         row : mapping
             The value of every raw column, None if it is missing.
+        unusual : list of str, optional
+            Columns whose value is not simply a known one are appended; `unseen` depends on them alone.
 
         Returns
         -------
@@ -324,11 +331,15 @@ class Encoder:
                 else:
                     put(value, view)
                     column.check(value)
+                    if unusual is not None:
+                        unusual.append(name)
             for name, places, put, _ in words:
                 try:
                     view[places[row[name]]] = 1.0
                 except (KeyError, TypeError):  # another value than the log's; a list has no hash
                     put(row[name], view)
+                    if unusual is not None:
+                        unusual.append(name)
             for name, put in others:
                 put(row[name], view)
         except KeyError:
@@ -338,6 +349,18 @@ class Encoder:
         if len(row) != len(self.columns) and not self._known.issuperset(row):
             raise self._mismatch(row)
         return out if self.kernel is None else self.completed(out)
+
+    def encode_with_unseen(self, row: Mapping[str, Any]) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Return the context of one row, (d,), and what `unseen` returns for it.
+
+        Parameters
+        ----------
+        row : mapping
+            The value of every raw column, None if it is missing.
+        """
+        unusual = self._always_unusual.copy()
+        context = self.encode(row, unusual=unusual)
+        return context, self.unseen(row) if unusual else ()
 
     def unseen(self, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the columns of which the log shows nothing at this row: an unknown category or weekday, a clipped number, or a text without a known word.
