@@ -77,12 +77,13 @@ def check_columns(rows: "Scan", declared: Collection[str] = ()) -> list[str]:
     except LogError:  # reading the rows raises it, with its place
         return []
     ends = np.cumsum([int(encoder.constant), *(len(column.names) for column in encoder.columns)])
-    limit = LEAKS_BINARY if np.isin(head.rewards, (0.0, 1.0)).all() else LEAKS
+    limit = LEAKS_BINARY if ((head.rewards == 0.0) | (head.rewards == 1.0)).all() else LEAKS
+    actions = _tested_actions(head)
     found, leaks = [], set()
     for column, start, stop in zip(encoder.columns, ends[:-1], ends[1:], strict=True):
         name, features = column.column, head.contexts[:, start:stop]
         mend = f"leave it out with drop={name!r}"
-        if (share := _explained(head, column, features)) > limit:
+        if share := _explained(head, actions, column, features, limit):
             leaks.add(name)
             found.append(
                 f"{shorten(name)} explains {share:.0%} of the reward's variance within every action: is it known only after the "
@@ -118,9 +119,10 @@ def check_action_labels(counts: np.ndarray, items: Items | None = None) -> list[
 def _head(rows: "Scan", n: int) -> _Head:
     import pyarrow as pa
 
-    columns = rows.layout.columns
+    layout = rows.layout.select(support=False)
+    columns = layout.columns
     batches = [batch for _, batch in rows.source.blocks(columns.all, stop=n)]
-    logs = [rows.layout.log(batch) for batch in batches]
+    logs = [layout.log(batch) for batch in batches]
     ids = [log.context_ids for log in logs if log.context_ids is not None]
     return _Head(
         {
@@ -134,21 +136,33 @@ def _head(rows: "Scan", n: int) -> _Head:
     )
 
 
-def _explained(head: _Head, column: Column, features: np.ndarray) -> float:
-    """Share of the reward's variance that the column explains, in the action where it explains least."""
+def _tested_actions(head: _Head) -> list[np.ndarray]:
+    """Rows of each action within which a column must predict the reward to be one that leaks it."""
     counts = np.bincount(head.actions)
     most = np.argsort(-counts, kind="stable")[:ACTIONS_CHECKED]
     parts = [np.flatnonzero(head.actions == a)[:MOST_IN_ACTION] for a in most if counts[a] >= ROWS_IN_ACTION]
-    parts = [rows for rows in parts if _varies(head.rewards[rows])]
-    if not parts:
+    return [rows for rows in parts if _varies(head.rewards[rows])]
+
+
+def _explained(
+    head: _Head, actions: list[np.ndarray], column: Column, features: np.ndarray, limit: float
+) -> float:
+    """Share of the reward's variance that the column explains, in the action where it explains least; 0 unless beyond `limit`."""
+    if not actions:
         return 0.0
     tested = list(features.T)
     if isinstance(column, CategoryColumn):
         tested = [_codes(head.cells[column.column])]
-    return max(
-        (min(_explained_part(head.rewards[rows], values[rows]) for rows in parts) for values in tested),
-        default=0.0,
-    )
+    most_explained = 0.0
+    for values in tested:
+        shares: list[float] = []
+        for rows in actions:
+            shares.append(_explained_part(head.rewards[rows], values[rows]))
+            if shares[-1] <= limit:  # an ordinary column ends here, at the first action
+                break
+        if shares[-1] > limit:
+            most_explained = max(most_explained, min(shares))
+    return most_explained
 
 
 def _varies(rewards: np.ndarray) -> bool:
@@ -224,6 +238,8 @@ def _duplicates(head: _Head, columns: list[str]) -> int:
     n, context = len(head.rewards), np.zeros(len(head.rewards), dtype=np.int64)
     for name in columns:
         context = _joint(context, _codes(head.cells[name]))
+        if n - int(context.max()) - 1 < max(FEWEST_DUPLICATES, DUPLICATED * n):  # hardly two contexts are equal
+            return 0
     if head.ids is not None:
         context = _joint(context, np.unique(head.ids, return_inverse=True)[1])
     alike, rewards = _joint(context, head.actions), np.unique(head.rewards, return_inverse=True)[1]
