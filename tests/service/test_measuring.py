@@ -374,8 +374,8 @@ def test_workers_that_disagree_and_a_store_that_fails_are_alarms(tmp_path):
                 ),
                 ("update store set last_backup = $1", [(START,)]),
                 (
-                    "insert into snapshots values ($1, $2, $3, $4, $5, $6, $7)",
-                    [(1, 3, START, "e", b"", b"", "x")],
+                    "insert into snapshots values ($1, $2, $3, $4, $5, $6, $7, $8)",
+                    [(1, 3, START, "e", b"", b"", "x", 0)],
                 ),
             )
             ill = await page(here)
@@ -449,7 +449,7 @@ def test_a_page_of_a_thousand_actions_and_thirty_days_is_quick(tmp_path):
             hours = range(START // events.HOUR - 719, START // events.HOUR + 1)
             rows = [(1, hour, *group, 50, 40, 20.0, 30.0) for hour, group in itertools.product(hours, groups)]
             await here.writer.store.exclusive(
-                ("insert into totals values ($1, $2, $3, $4, $5, $6, $7, $8, $9)", rows)
+                ("insert into totals values ($1, $2, $3, $4, $5, $6, $7, $8, $9, 0)", rows)
             )
             await decide(here, 200)
             taken = []

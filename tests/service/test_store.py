@@ -116,7 +116,7 @@ def test_totals_add_up(stores):
             again = msgspec.structs.replace(BARE, seq=4, decision_id=bytes(16))
             await put(store, BASE, FULL, BARE)
             await put(store, again)
-            found = {(one.arm, one.asked): one[4:] for one in await store.totals(1)}
+            found = {(one.arm, one.asked): one[4:8] for one in await store.totals(1)}
             square = THIRD * THIRD
             assert found["policy", 1] == (1, 1, THIRD, square)
             assert found["holdout", 0] == (2, 2, THIRD + THIRD, square + square)

@@ -57,7 +57,7 @@ class HourlyTotals:
         return cls(
             np.array([total[0] for total in totals], dtype=np.int64),
             np.array(group, dtype=np.int64),
-            np.array([total[4:] for total in totals], dtype=np.float64).reshape(len(totals), 4),
+            np.array([total[4:8] for total in totals], dtype=np.float64).reshape(len(totals), 4),
             tuple((reason, arm, bool(asked)) for reason, arm, asked in known),
         )
 

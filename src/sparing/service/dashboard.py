@@ -35,11 +35,13 @@ from sparing.service.messages import (
 )
 from sparing.service.registry import Experiment
 from sparing.service.store import Store, StoredDecision
+from sparing.service.store.store import HourlyTotal
 from sparing.service.writer import Writer
 
 WINDOW = 10_000  # events counted between two yields to other tasks
 # With more distinct subjects, counting restarts from the current event: memory stays bounded.
 MAX_SUBJECTS = 100_000
+RECOUNTED = 100_000  # events whose subjects are counted again after a start
 
 SHOWN = 12  # recent decisions
 CLOSED, LATELY = 200, 50_000  # recent outcomes, searched among so many events
@@ -50,48 +52,44 @@ STARTED = events.now()
 
 @dataclass
 class CounterCache:
-    """Counts of one experiment up to an event, kept in memory: expired calls, and subjects served by each variant since `since`.
+    """Counts of one experiment up to an event, kept in memory: subjects served by each variant since `since`, and calls in the gap map.
 
-    Hourly totals have neither expired calls nor distinct subjects, and counting all events for every page takes too long.
+    Hourly totals have no distinct subjects, and counting all events for every page takes too long.
     """
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     made: int | None = None  # the event that created the experiment
     first: tuple[int, int] | None = None  # number and time of the first decision
-    expired: int = 0
-    outcomes_to: int = 0
     calls: LiveCalls = field(default_factory=LiveCalls)
-    since: int = 0
+    since: int | None = None
     arms_to: int = 0
     alone: Counter[str] = field(default_factory=Counter)  # decisions without a subject, by variant
     subjects: defaultdict[str, set[bytes]] = field(default_factory=lambda: defaultdict(set))  # by variant
 
-    async def catch_up(self, store: Store, experiment: int, upto: int, *, decided: bool) -> None:
-        """Count committed outcomes up to an event; `decided`: there are decisions."""
+    async def begin(self, store: Store, experiment: int, totals: Sequence[HourlyTotal]) -> None:
+        """Find where the experiment began; `totals` are its hourly ones, in order."""
         if self.made is None:
             ((made,),) = await store.driver.read(
-                "select min(seq) from changes where experiment = $1", experiment
+                "select min(seq) from changes where experiment = $1 and kind = $2", experiment, events.BASE
             )
-            self.made = self.outcomes_to = self.since = self.arms_to = int(made or 0)
-            self.calls.made = self.made
-        if self.first is None and decided:
+            self.made = self.calls.made = int(made or 0)
+            await self.calls.restore(store, experiment)
+        if self.first is None and totals:
+            hour = await store.seq_before(totals[0].hour * events.HOUR, self.made)
             found = await store.driver.read(
                 "select seq, ts from decisions where experiment = $1 and seq > $2 order by seq limit 1",
-                *(experiment, self.made),
+                *(experiment, hour),
             )
             self.first = (int(found[0][0]), int(found[0][1])) if found else None
-        async for after, end in windows(self.outcomes_to, upto):
-            ((count,),) = await store.driver.read(
-                "select count(*) from outcomes where experiment = $1 and seq > $2 and seq <= $3 and kind = $4",
-                *(experiment, after, end, events.EXPIRED),
-            )
-            self.expired, self.outcomes_to = self.expired + int(count), end
 
     async def count_arms(self, store: Store, experiment: int, since: int, upto: int) -> tuple[int, int]:
-        """Return how many were assigned to policy and holdout after the event `since`: subjects, or decisions without one."""
+        """Return how many were assigned to policy and holdout after the event `since`: subjects, or decisions without one.
+
+        The first call goes back `RECOUNTED` events at most, so that a page after a start does not read all events.
+        """
         since = max(since, self.made or 0)
         if since != self.since:
-            self.since = self.arms_to = since
+            self.since, self.arms_to = since, max(since, upto - RECOUNTED)
             self._forget()
         async for after, end in windows(self.arms_to, upto):
             if sum(map(len, self.subjects.values())) >= MAX_SUBJECTS:
@@ -125,6 +123,14 @@ async def windows(after: int, upto: int) -> AsyncIterator[tuple[int, int]]:
 
 
 _known: WeakKeyDictionary[Writer, dict[int, CounterCache]] = WeakKeyDictionary()
+
+
+async def keep_counts(writer: Writer, experiment: Experiment) -> None:
+    """Store the counts of the gap map, if a page has counted many more events since, so that a start need not count them again."""
+    known = _known.get(writer, {}).get(experiment.number)
+    if known is not None:
+        async with known.lock:
+            await known.calls.keep(writer.store, experiment.number)
 
 
 def about(experiment: Experiment) -> About:
@@ -180,13 +186,16 @@ async def overview(
     known = _known.setdefault(writer, {}).setdefault(number, CounterCache())
     async with known.lock:  # concurrent requests share one count
         upto = await store.last_seq()
-        await known.catch_up(store, number, upto, decided=experiment.model.rounds > 0)
+        stored = await store.totals(number)
+        await known.begin(store, number, stored)
         since, ratio = await _shares(store, experiment, known, upto)
         gaps = await known.calls.shown(about_log.get("gaps"), store, experiment.model, upto)
-    totals = HourlyTotals.of(await store.totals(number))
+    totals = HourlyTotals.of(stored)
     closed = await _closed(store, number, upto)
     latest = min(upto, experiment.model.seq)
-    recent = await store.record(number, "d.seq <= $2", latest, limit=SHOWN, newest=True)
+    recent = await store.record(
+        number, "d.seq <= $2 and d.seq > $3", latest, known.made, limit=SHOWN, newest=True
+    )
     health, ill = await _health(writer, experiment, now, started, worker, alarms)
     model = experiment.model
     steps, reasons = TimeBins.of(totals, now), totals.reasons()
@@ -208,7 +217,7 @@ async def overview(
         skipped=decisions - asked,
         saved=(decisions - asked) / decisions if decisions else None,
         rewarded=sum(one.rewarded for one in reasons),
-        expired=known.expired,
+        expired=sum(one.expired for one in stored),
         reasons=reasons,
         headline=compared,
         spend=_spend(model, totals, known, decisions, asked, now),

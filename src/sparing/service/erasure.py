@@ -9,6 +9,8 @@ Files outside the store's folder (exports, backups) are not reached, and Postgre
 """
 
 import asyncio
+import itertools
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,13 +32,17 @@ CONDITIONS = {
     "decision_id": "decision_id = $2",
     "context_id": "context_id = $2",
     "subject": "subject = $2",
-    "before_ts": "ts < $2",
+    "before_ts": "seq > $2",  # up to the last event before it; all before $2 are erased
 }
 CHUNK = 5000  # erased in one transaction: requests wait no longer
+WINDOW = 20_000  # events that one statement looks through
+WITHDRAWN = 1000  # calls withdrawn in one transaction
 # A reader prevents emptying the write-ahead log: so many attempts, so many seconds apart.
 TRIES, PAUSE = 20, 0.25
 
 RETENTION = "retention"
+# Every erasure writes the state. So retention waits for a hundredth of its time, an hour at most, and then erases all that is due.
+LATE, LATEST = 0.01, 3600.0
 
 
 async def erase(writer: Writer, name: str, *, who: str, **given: str | int | bytes | None) -> Erased:
@@ -45,15 +51,23 @@ async def erase(writer: Writer, name: str, *, who: str, **given: str | int | byt
     Pending calls among them are withdrawn first: they are never learnt from, and their rewards are refused.
     """
     number = writer.registry.get(name).number
-    wanted = _target(number, given)
-    count = await _begin(writer, wanted, who)
+    wanted = await _target(writer.store, number, given)
+    withdrawn = await _withdraw(writer, wanted)
+    count = await wanted.total(writer.store)
+    if count:
+        count = await _begin(writer, wanted, who, count, withdrawn)
     floor = writer.registry.by_id(number).floor
+    after = 0
 
     async def more(transaction: TransactionHandler) -> int:
-        return await wanted.erase_some(writer.store, floor)
+        return await wanted.erase_some(writer.store, after, floor)
 
-    while count and await writer.exclusive(more):
+    while count and (after := await writer.exclusive(more)):
         pass
+    if wanted.upto is not None:
+        await writer.store.exclusive(
+            ("update experiments set erased_to = $1 where experiment = $2", [(wanted.upto, number)])
+        )
     if count:
         await delete_old_snapshots(writer, writer.registry.by_id(number))
     await _settle(writer)
@@ -61,23 +75,54 @@ async def erase(writer: Writer, name: str, *, who: str, **given: str | int | byt
 
 
 class ErasureTarget(NamedTuple):
-    """Decisions of an experiment to erase: the criterion, its SQL condition and value. Its methods need the writer's lock."""
+    """Decisions of an experiment to erase: the criterion, its SQL condition and value; up to an event, or of all."""
 
     number: int
     kind: str
     where: str
     value: Any
+    upto: int | None = None
 
-    async def among(self, store: Store, seqs: list[int]) -> list[int]:
-        """Return which of the decisions `seqs` are to be erased, in order."""
-        start = f"select seq from decisions where experiment = $1 and {self.where} and"
-        found = await store.driver.matching(start, "seq", seqs, self.number, self.value)
-        return sorted(seq for (seq,) in found)
-
-    async def erase_some(self, store: Store, upto: int) -> int:
-        """Erase up to `CHUNK` of them up to an event; return how many."""
+    async def among(self, store: Store, seqs: Iterable[int]) -> list[int]:
+        """Return which of the decisions `seqs` are to be erased, in order; under the writer's lock."""
+        upto = self.upto
+        if upto is not None:
+            if isinstance(seqs, dict):  # pending ones, in order
+                seqs = itertools.takewhile(lambda seq: seq <= upto, seqs)
+            return sorted(seq for seq in seqs if self.value < seq <= upto)
         found = await store.driver.rows(
-            f"select seq {self.chosen} order by seq limit $4", self.number, self.value, upto, CHUNK
+            f"select seq from decisions where experiment = $1 and {self.where}", self.number, self.value
+        )
+        return sorted({seq for (seq,) in found}.intersection(seqs))
+
+    async def total(self, store: Store) -> int:
+        """Return how many there are to erase."""
+        total = 0
+        if self.upto is None:
+            ((total,),) = await store.driver.read(f"select count(*) {self._chosen(2**62)}", *self._values())
+        else:
+            for after in range(self.value, self.upto, WINDOW):
+                end = min(after + WINDOW, self.upto)
+                ((some,),) = await store.driver.read(
+                    f"select count(*) {self._chosen(end)}", self.number, after
+                )
+                total += some
+                await asyncio.sleep(0)
+        return int(total)
+
+    async def first(self, store: Store) -> int | None:
+        """Return the first of them, under the writer's lock."""
+        found = await store.driver.rows(
+            f"select seq {self._chosen(self.upto or 2**62)} order by seq limit 1", *self._values()
+        )
+        return int(found[0][0]) if found else None
+
+    async def erase_some(self, store: Store, after: int, floor: int) -> int:
+        """Erase up to `CHUNK` of them after an event and up to the floor; return the last one, or 0 if there are none."""
+        begin = max(after, self.value) if self.upto is not None else self.value
+        end = floor if self.upto is None else min(floor, self.upto)
+        found = await store.driver.rows(
+            f"select seq {self._chosen(end)} order by seq limit $3", self.number, begin, CHUNK
         )
         if found:
             await store.driver.many(
@@ -85,56 +130,77 @@ class ErasureTarget(NamedTuple):
                 "value = 0, low = 0, high = 0, worth = null, costs = null where seq = $1",
                 found,
             )
-        return len(found)
+        return int(found[-1][0]) if found else 0
 
-    @property
-    def chosen(self) -> str:
-        return f"from decisions where experiment = $1 and {self.where} and seq <= $3 and {NOT_ERASED}"
+    def _chosen(self, end: int) -> str:
+        return f"from decisions where experiment = $1 and {self.where} and seq <= {end:d} and {NOT_ERASED}"
+
+    def _values(self) -> tuple[int, Any]:
+        return self.number, self.value
 
 
-def _target(number: int, given: dict[str, Any]) -> ErasureTarget:
+async def _target(store: Store, number: int, given: dict[str, Any]) -> ErasureTarget:
     found = {kind: value for kind, value in given.items() if value is not None}
     if len(found) != 1:
         raise unprocessable(
             f"got {' and '.join(found) or 'nothing to erase'}; give exactly one of {', '.join(CONDITIONS)}"
         )
     ((kind, value),) = found.items()
-    stored = value
+    stored, upto = value, None
     if kind == "decision_id":
         stored = events.id_bytes(value)
         if stored is None:
             raise unprocessable(f"decision_id={value!r}; must be the id of a decision", kind)
     elif kind == "context_id":
         stored = msgspec.json.encode(value).decode()
-    return ErasureTarget(number, kind, CONDITIONS[kind], stored)
+    elif kind == "before_ts":
+        stored = await store.erased_to(number)
+        upto = await store.seq_before(value, stored)
+    return ErasureTarget(number, kind, CONDITIONS[kind], stored, upto)
 
 
-async def _begin(writer: Writer, wanted: ErasureTarget, who: str) -> int:
+async def _withdraw(writer: Writer, wanted: ErasureTarget) -> int:
+    """Withdraw all but a last part of the pending calls among them, part after part; return how many."""
+    total = 0
+
+    async def some(transaction: TransactionHandler) -> int:
+        experiment = writer.registry.by_id(wanted.number)
+        due = await wanted.among(writer.store, experiment.model.open)
+        if len(due) <= WITHDRAWN:
+            return 0
+        for seq in due[:WITHDRAWN]:
+            transaction.record(experiment, OutcomeEvent(0, wanted.number, 0, seq, events.VOID))
+        return WITHDRAWN
+
+    while part := await writer.exclusive(some):
+        total += part
+    return total
+
+
+async def _begin(writer: Writer, wanted: ErasureTarget, who: str, count: int, withdrawn: int) -> int:
     """Withdraw pending calls, write the state, raise the floor to it, and erase a first part; return how many there are to erase."""
     store, number = writer.store, wanted.number
 
     async def operation(transaction: TransactionHandler) -> int:
         experiment = writer.registry.by_id(number)
         model = experiment.model
-        ((count,),) = await store.driver.rows(
-            f"select count(*) {wanted.chosen}", number, wanted.value, transaction.rows.last_seq
-        )
-        if not count:
+        first, present = await wanted.first(store), count
+        if first is None:
             return 0
-        withdrawn = await wanted.among(store, [*model.open])
-        for seq in withdrawn:
+        if wanted.upto is None:  # others may have come meanwhile
+            present = await wanted.total(store)
+        due = await wanted.among(store, model.open)
+        for seq in due:
             transaction.record(experiment, OutcomeEvent(0, number, 0, seq, events.VOID))
-        body = {"by": wanted.kind, "erased": count, "withdrawn": len(withdrawn)}
+        body = {"by": wanted.kind, "erased": present, "withdrawn": withdrawn + len(due)}
         sampled = await wanted.among(store, model.learner.sampled())
         body |= {"sampled": sampled} if sampled else {}
         transaction.change(experiment, events.ERASE, body, who)
         await snapshot_within(store, transaction, experiment)
-        await store.driver.many(
-            "update experiments set floor = $1 where experiment = $2", [(model.seq, number)]
-        )
+        await store.raise_floor(number, model.seq, first)
         experiment.floor = model.seq
-        await wanted.erase_some(store, model.seq)
-        return count
+        await wanted.erase_some(store, 0, model.seq)
+        return present
 
     return await writer.exclusive(operation)
 
@@ -163,11 +229,22 @@ async def expire_contexts(writer: Writer, experiment: Experiment, now: int) -> E
     before = now - round(retention * events.SECOND)
     if before <= 0:  # older versions accepted any number
         return None
-    found = await writer.store.driver.read(
-        f"select seq from decisions where experiment = $1 and ts < $2 and {NOT_ERASED} order by seq limit 1",
-        experiment.number,
-        before,
-    )
-    if not found:
+    store, number = writer.store, experiment.number
+    known = await store.erased_to(number)
+    oldest = before - round(min(LATE * retention, LATEST) * events.SECOND)
+    late = await store.seq_before(oldest, known)
+    if not await store.driver.read(
+        "select seq from decisions where seq > $1 and seq <= $2 limit 1", known, late
+    ):
         return None
-    return await erase(writer, experiment.name, before_ts=before, who=RETENTION)
+    end = await store.seq_before(before, known)
+    for after in range(known, end, WINDOW):
+        upto = min(after + WINDOW, end)
+        if await store.driver.read(
+            f"select seq from decisions where experiment = $1 and seq > $2 and seq <= $3 and {NOT_ERASED} limit 1",
+            *(number, after, upto),
+        ):
+            return await erase(writer, experiment.name, before_ts=before, who=RETENTION)
+        await asyncio.sleep(0)
+    await store.exclusive(("update experiments set erased_to = $1 where experiment = $2", [(end, number)]))
+    return None

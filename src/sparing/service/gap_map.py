@@ -1,9 +1,11 @@
 """A description of an experiment's log for the dashboard: the gap map, and live calls in its segments."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sparing.auditing.gaps import Gap, find_gaps
@@ -135,6 +137,10 @@ def _segment(bounds: Sequence[dict[str, Any]]) -> Segment:
     )
 
 
+def _hash(kept: dict[str, Any]) -> str:
+    return hashlib.sha256(msgspec.json.encode(kept, order="sorted")).hexdigest()
+
+
 @dataclass
 class LiveCalls:
     """Live calls in the segments of a map, counted from the event that `made` the experiment up to `reached`."""
@@ -144,6 +150,31 @@ class LiveCalls:
     segments: list[Segment] = field(default_factory=list)
     counts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     reached: int = 0
+    stored: tuple[str, int, list[list[int]]] | None = None  # of a map: its hash, `reached` and `counts`
+
+    async def restore(self, store: Store, experiment: int) -> None:
+        """Read the counts that `keep` stored."""
+        for (body,) in await store.driver.read(
+            "select body from live_counts where experiment = $1", experiment
+        ):
+            self.stored = msgspec.json.decode(body, type=tuple[str, int, list[list[int]]])
+
+    async def keep(self, store: Store, experiment: int) -> None:
+        """Store the counts if they are of many more events than those stored."""
+        if self.kept is None:
+            return
+        which = _hash(self.kept)
+        known = self.stored[1] if self.stored is not None and self.stored[0] == which else 0
+        if self.reached - known < EVENTS:
+            return
+        self.stored = (which, self.reached, self.counts.tolist())
+        await store.exclusive(
+            (
+                "insert into live_counts values ($1, $2, $3) on conflict (experiment) do update set "
+                "reached = excluded.reached, body = excluded.body",
+                [(experiment, self.reached, msgspec.json.encode(self.stored))],
+            )
+        )
 
     async def shown(
         self, kept: dict[str, Any] | None, store: Store, model: ExperimentState, upto: int
@@ -155,6 +186,8 @@ class LiveCalls:
             self.kept, self.reached = kept, self.made
             self.segments = [_segment(row["bounds"]) for row in kept["rows"]]
             self.counts = np.zeros((len(self.segments), len(kept["actions"])), dtype=np.int64)
+            if self.stored is not None and self.stored[0] == _hash(kept):
+                self.reached, self.counts = self.stored[1], np.array(self.stored[2], dtype=np.int64)
         await self._count(store, model, upto)
         rows = [
             GapRow(row["where"], row["logged"], live, row["never"])

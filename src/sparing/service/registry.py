@@ -24,6 +24,7 @@ class Experiment:
     config: dict[str, Any]
     floor: int
     model: ExperimentState
+    doubtful: bool = False  # a replay of the store gave another state: this one is not written
     unseen: int = 0  # decisions of this worker in contexts with values that the log never had
 
 
@@ -115,14 +116,15 @@ class ExperimentRegistry:
         return experiment
 
     async def start(self, number: int, upto: int) -> tuple[ExperimentState, int]:
-        """Return the newest intact state at or before an event, and the number of its last event."""
+        """Return the newest intact state at or before an event, and an event up to which it is the state."""
         bases = [base for base in await self.bases(number) if base.seq <= upto]
         for snapshot in await self.store.snapshots(number):
             if bases and bases[-1].seq > snapshot.seq:
                 break
             path = self.store.folder / snapshot.path
             if snapshot.seq <= upto and path.exists() and state_files.file_hash(path) == snapshot.sha256:
-                return state_files.load(path, number, self.store.salt), snapshot.seq
+                model = state_files.load(path, number, self.store.salt)
+                return model, max(snapshot.seq, min(snapshot.through, upto))
         if not bases:
             raise FileError(
                 f"experiment number {number} has no state file to start from. Restore the store from a backup"

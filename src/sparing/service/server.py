@@ -22,7 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from sparing.asking.answers import with_actions, with_answers
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
-from sparing.service import erasure, events, experiments, snapshots
+from sparing.service import dashboard, erasure, events, experiments, snapshots
 from sparing.service.errors import ServiceError, validation_detail
 from sparing.service.http.auth import Guard
 from sparing.service.messages import Options
@@ -37,7 +37,6 @@ POLL_SECONDS = 0.25  # for expired decisions and events of other workers
 GC_THRESHOLD = 20_000  # new objects between collections: requests make few reference cycles
 MAINTENANCE_SECONDS = 10.0  # for snapshots and retention
 HEARTBEAT = 5  # seconds
-SNAPSHOT_EVERY = 20_000  # events
 # Settings for workers that uvicorn starts; they contain the key, so they are not on a command line.
 ENVIRONMENT = "SPARING_SERVICE"
 
@@ -139,6 +138,7 @@ class Service:
             await asyncio.to_thread(experiment.model.learner.warm_up)
             await snapshots.delete_old_snapshots(self.writer, experiment)
             await experiments.rebase(self.writer, experiment)
+            await snapshots.shorten_tail(self.writer, self.registry.by_id(experiment.number))
         self.writer.start()
         self._tasks = [
             asyncio.create_task(self._repeat("expiry of pending calls", POLL_SECONDS, self._expire)),
@@ -159,6 +159,8 @@ class Service:
         await self.writer.stop()
         if was_ready and not self.shared:
             for experiment in self.registry:
+                if experiment.doubtful:
+                    continue
                 # The events are stored: after a failure only the next start takes longer.
                 with contextlib.suppress(SparingError):
                     await snapshots.snapshot_here(self.writer, experiment)
@@ -208,13 +210,10 @@ class Service:
         """Write snapshots after many events; erase contexts past their retention."""
         for experiment in list(self.registry):
             await erasure.expire_contexts(self.writer, experiment, self.clock())
-            known = await self.store.snapshots(experiment.number)
-            newest = known[0].seq if known else (await self.registry.bases(experiment.number))[-1].seq
-            if experiment.model.seq - newest < SNAPSHOT_EVERY:
-                continue
+            await dashboard.keep_counts(self.writer, experiment)
             try:
-                await snapshots.snapshot_by_child(self.writer, experiment)
-                self.alarms.pop(experiment.name, None)
+                if await snapshots.keep_up(self.writer, experiment):
+                    self.alarms.pop(experiment.name, None)
             except (snapshots.MismatchError, FileError) as error:
                 self.alarms[experiment.name] = str(error)
                 print(f"sparing: {error}", file=sys.stderr, flush=True)

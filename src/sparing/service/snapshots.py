@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,14 @@ ADDRESS = "SPARING_STORE"
 
 FOLDER, ENDING = "snapshots", ".state"
 KEPT = 2  # snapshots kept per experiment: the newest, and one in case it is damaged
+MILESTONES, SPACING = 32, 20_000  # older ones that are kept, and the least number of events between them
+ROOM = 2**26  # bytes that they may take in any case
+EVERY, BEHIND = (
+    20_000,
+    200_000,
+)  # events after which a state is written, and those after which the child does not keep up
 NICE = 10
-PATIENCE = 600.0  # seconds of a child
+PATIENCE = 120.0  # seconds of a child
 
 
 class MismatchError(SparingError):
@@ -74,8 +81,56 @@ async def snapshot_within(
 async def _insert(store: Store, number: int, found: StoredSnapshot) -> StoredSnapshot:
     # An earlier one at this event has a damaged or missing file.
     await store.driver.many("delete from snapshots where experiment = $1 and seq = $2", [(number, found.seq)])
-    await store.driver.many("insert into snapshots values ($1, $2, $3, $4, $5, $6, $7)", [(number, *found)])
+    await store.driver.many(
+        "insert into snapshots values ($1, $2, $3, $4, $5, $6, $7, $8)", [(number, *found)]
+    )
     return found
+
+
+async def keep_up(writer: Writer, experiment: Experiment) -> bool:
+    """Let a state on disk follow the events, so that a start stays quick; return whether a child process wrote one now.
+
+    If the child falls behind, this process writes the state, which makes requests wait meanwhile, and a FileError says so.
+    """
+    number = experiment.number
+    behind = writer.registry.seq - await _newest(writer, number)
+    if behind < EVERY or await _still(writer, number):
+        return False
+    if behind < BEHIND or experiment.doubtful:
+        return await snapshot_by_child(writer, experiment) is not None
+    await snapshot_here(writer, experiment)
+    raise FileError(
+        f"the newest state file of experiment {experiment.name} was {behind:,} events old: the process that writes it does not keep up. "
+        "The service wrote it, and requests waited meanwhile. Give the service another core"
+    )
+
+
+async def shorten_tail(writer: Writer, experiment: Experiment) -> None:
+    """Write the state after a start that replayed many events, so that the next one is quick."""
+    if writer.registry.seq - await _newest(writer, experiment.number) >= EVERY:
+        await snapshot_here(writer, experiment)
+
+
+async def _newest(writer: Writer, number: int) -> int:
+    """Return the event up to which no start replays events."""
+    known = await writer.store.snapshots(number)
+    return max(known[0].reaches if known else 0, (await writer.registry.bases(number))[-1].seq)
+
+
+async def _still(writer: Writer, number: int) -> bool:
+    """Note that the newest snapshot is still the state, if only other experiments have had events since."""
+
+    async def note(transaction: TransactionHandler) -> bool:
+        known = await writer.store.snapshots(number, within=True)
+        if not known or known[0].seq != writer.registry.by_id(number).model.seq:
+            return False
+        row = (transaction.rows.last_seq, number, known[0].seq)
+        await writer.store.driver.many(
+            "update snapshots set through = $1 where experiment = $2 and seq = $3", [row]
+        )
+        return True
+
+    return await writer.exclusive(note)
 
 
 # By a child.
@@ -89,11 +144,16 @@ async def snapshot_by_child(
     Return None if it no longer counts: contexts were erased, or the experiment was restarted, meanwhile. Raises MismatchError if
     the child's state differs from this process's own, and FileError if the child failed.
     """
-    model = writer.registry.by_id(experiment.number).model
-    seq, digest = model.seq, model.digest
+
+    async def present(transaction: TransactionHandler) -> tuple[int, bytes]:
+        model = writer.registry.by_id(experiment.number).model
+        return model.seq, model.digest
+
+    seq, digest = await writer.exclusive(present)  # nothing uncommitted
     said = await _child(writer.store, experiment.number, seq, patience)
     if (said.seq, said.digest) != (seq, digest):
         (writer.store.folder / said.path).unlink(missing_ok=True)
+        experiment.doubtful = True
         raise MismatchError(
             f"experiment {experiment.name} at event {seq}: a replay of the store gives the digest {said.digest.hex()}, but this process has "
             f"{digest.hex()}. Restart the process: it reads the store again"
@@ -168,16 +228,24 @@ def main(folder: str, number: str, seq: str) -> None:
 
 
 async def delete_old_snapshots(writer: Writer, experiment: Experiment) -> None:
-    """Delete states that no start needs: old snapshots, states below the floor, and temporary files of killed processes.
+    """Delete states that no start and no verification needs, and temporary files of killed processes.
 
-    Also run at a start, since an erasure may have been interrupted.
+    States from the first erased context up to the floor are deleted, because they may contain it. Also run at a start, since an erasure
+    may have been interrupted.
     """
     number, kept = experiment.number, writer.store
 
     async def forget(transaction: TransactionHandler) -> None:
         floor, known = writer.registry.by_id(number).floor, await kept.snapshots(number, within=True)
-        staying = {one.seq for one in known[:KEPT]} | {floor}  # a verification starts at the floor
-        gone = [(number, one.seq) for one in known if one.seq < floor or one.seq not in staying]
+        begin, sizes = await kept.erased_from(number), [_size(kept.folder, one) for one in known]
+        staying = (
+            {one.seq for one in known[:KEPT]} | {floor} | milestones(known, sizes, await kept.driver.size())
+        )
+        gone = [
+            (number, one.seq)
+            for one in known
+            if (begin is not None and begin <= one.seq < floor) or one.seq not in staying
+        ]
         await kept.driver.many("delete from snapshots where experiment = $1 and seq = $2", gone)
 
     async def remove(transaction: TransactionHandler) -> None:
@@ -187,20 +255,42 @@ async def delete_old_snapshots(writer: Writer, experiment: Experiment) -> None:
     await writer.exclusive(remove)  # only once nothing refers to them
 
 
+def milestones(known: Sequence[StoredSnapshot], sizes: Sequence[int], space: int) -> set[int]:
+    """Choose older snapshots, at most `MILESTONES`, evenly spaced, that stay for verification by ranges; return their events.
+
+    Together they take at most as much `space` (bytes) as the database, or `ROOM`. As events come, the spacing doubles and every second one goes.
+    """
+    most = min(MILESTONES, max(space, ROOM) // max(1, *sizes)) if any(sizes) else 0
+    spacing = SPACING
+    while True:
+        # Newest first, so the oldest of each stretch stays; the base is the first stretch's.
+        found = {one.seq // spacing: one.seq for one in known if one.seq >= spacing}
+        if len(found) <= most:
+            return set(found.values())
+        spacing *= 2
+
+
+def _size(folder: Path, one: StoredSnapshot) -> int:
+    try:
+        return (folder / one.path).stat().st_size
+    except OSError:
+        return 0
+
+
 async def _wanted(kept: Store) -> set[Path]:
-    """Return the state files that must stay: snapshots, first bases, and those at or above the floor.
+    """Return the state files that must stay: snapshots, first bases, those at or above the floor, and those before any erased context.
 
     A first base has no live context. A later one has those of the calls pending when it was written.
     """
     found = await kept.driver.rows("select path from snapshots")
     wanted = {kept.folder / path for (path,) in found}
     first: set[int] = set()
-    for number, seq, body, floor in await kept.driver.rows(
-        "select c.experiment, c.seq, c.body, e.floor from changes c join experiments e on e.experiment = c.experiment "
+    for number, seq, body, floor, erased in await kept.driver.rows(
+        "select c.experiment, c.seq, c.body, e.floor, e.erased_from from changes c join experiments e on e.experiment = c.experiment "
         "where c.kind = $1 order by c.seq",
         events.BASE,
     ):
-        if number not in first or seq >= floor:
+        if number not in first or seq >= floor or (erased is not None and seq < erased):
             said = msgspec.json.decode(body)
             wanted |= {kept.folder / each["path"] for each in (said, said.get("origin")) if each}
         first.add(number)

@@ -190,6 +190,8 @@ class TransactionHandler:
             self.load([StoredDecision(decision, outcome)])
         if outcome.kind in events.REWARDED:
             self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
+        elif outcome.kind == events.EXPIRED:
+            self.rows.count(decision, expired=1)
 
     def activate(self, work: Activate) -> None:
         """Activate a deferred decision with the rewards it has had; repeating it, or too late, changes nothing."""

@@ -4,9 +4,11 @@ Statements use $1, $2, … for values, in the order of their first appearance. `
 transaction between `begin` (as the only writer) and `commit` or `rollback`; `read` gets committed rows.
 """
 
+import contextlib
 import hashlib
 import os
 import time
+from collections.abc import Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,6 +30,19 @@ class StoreError(Exception):
 
 class LostError(BaseException):
     """It is unknown whether a commit reached the disk; a restart reads the disk again."""
+
+
+@contextlib.contextmanager
+def explained() -> Iterator[None]:
+    """Translate errors of the database for commands that only read it."""
+    try:
+        yield
+    except LostError as error:
+        raise FileError(
+            f"the database of the store is damaged: {error}. Restore a backup; `sparing backup` makes them"
+        ) from None
+    except StoreError as error:
+        raise FileError(f"the store cannot be used: {error}") from None
 
 
 def scripts() -> dict[int, str]:
@@ -56,8 +71,12 @@ async def migrate(driver: Driver) -> None:
         raise
 
 
+def newest_version() -> int:
+    return max(scripts())
+
+
 def check_version(found: list[tuple[Any, ...]]) -> None:
-    version, newest = found[0][0], max(scripts())
+    version, newest = found[0][0], newest_version()
     if version != newest:
         raise FileError(
             f"the store's tables have version {version}; must be {newest}. Run `sparing serve` once with this version of sparing, "

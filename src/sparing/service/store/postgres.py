@@ -84,7 +84,7 @@ class Postgres:
         self._turns = asyncio.Semaphore(READERS)
         self._life: bytes | None = None
 
-    async def connect(self, *, create: bool) -> None:
+    async def connect(self, *, create: bool, read_only: bool = False) -> None:  # readers never write
         self._writer = await self._open()
         try:
             await self._check(self._writer, create)

@@ -41,25 +41,49 @@ class Sqlite:
             )
         self.path, self._synchronous = path, SYNCHRONOUS[durability]
 
-    async def connect(self, *, create: bool) -> None:
+    async def connect(self, *, create: bool, read_only: bool = False) -> None:
         if not create and not self.path.exists():
             raise FileError(f"{self.path} does not exist. `sparing serve` creates a store")
         try:
             if create:
                 self.path.touch(mode=0o600)  # the files beside it get the same mode from SQLite
-            self._writer = apsw.Connection(str(self.path))
-            self._prepare(self._writer)
-            self._reader = apsw.Connection(str(self.path))
-            self._prepare(self._reader)
+            self._writer = self._read_only() if read_only else apsw.Connection(str(self.path))
+            self._reader = self._writer if read_only else apsw.Connection(str(self.path))
+            if not read_only:
+                self._prepare(self._writer)
+                self._prepare(self._reader)
             self._reader.pragma("query_only", True)
             known = self._reader.execute("select 1 from sqlite_master where name = 'schema_migrations'")
             if not create and not known.fetchall():
                 raise FileError(f"{self.path} is not a store of sparing: its tables are missing")
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise FileError(f"{self.path} is not a store of sparing, or is damaged: {error}") from None
+        except apsw.ReadOnlyError:
+            raise FileError(
+                f"{self.path} cannot be written, and this needs to write. Run it where the store can be written"
+            ) from None
         except (apsw.CantOpenError, OSError) as error:
             raise FileError(f"cannot open {self.path}: {error}") from None
         self._thread = ThreadPoolExecutor(1, "commit")
+
+    def _read_only(self) -> apsw.Connection:
+        """Open the database without writing, also where no file can be created beside it."""
+        connection = apsw.Connection(str(self.path), flags=apsw.SQLITE_OPEN_READONLY)
+        connection.set_busy_timeout(BUSY_MS)
+        try:
+            connection.execute("select 1 from sqlite_master").fetchall()
+        except (apsw.CantOpenError, apsw.ReadOnlyError):
+            connection.close()
+        else:
+            return connection
+        log = self.path.with_name(self.path.name + "-wal")
+        if log.exists() and log.stat().st_size:
+            raise FileError(
+                f"{log} has events that are not yet in the database, and nothing can be written in its folder. Copy the folder to where it "
+                "can be written"
+            )
+        address = f"{self.path.resolve().as_uri()}?immutable=1"
+        return apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
 
     def _prepare(self, connection: apsw.Connection) -> None:
         connection.set_busy_timeout(BUSY_MS)
@@ -71,7 +95,7 @@ class Sqlite:
     async def close(self) -> None:
         self._thread.shutdown()
         self._reader.close()
-        self._writer.close()
+        self._writer.close()  # closing it twice does nothing
 
     async def begin(self) -> None:
         with _translate_errors():

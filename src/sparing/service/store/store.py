@@ -12,7 +12,7 @@ import msgspec
 from sparing import archive
 from sparing.service import events
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
-from sparing.service.store.driver import Driver, SqlRow, check_version, migrate
+from sparing.service.store.driver import Driver, SqlRow, check_version, migrate, newest_version
 
 CHUNK = 2000  # events read at once
 DECISION = ", ".join(f"d.{name}" for name in DecisionEvent.__struct_fields__)
@@ -46,15 +46,23 @@ class HourlyTotal(NamedTuple):
     rewarded: int
     reward_sum: float
     reward_squares: float
+    expired: int = 0
 
 
 class StoredSnapshot(NamedTuple):
+    """A state file; the experiment has no event after `seq` up to `through`."""
+
     seq: int
     ts: int
     engine: str
     digest: bytes
     sha256: bytes
     path: str
+    through: int = 0
+
+    @property
+    def reaches(self) -> int:
+        return max(self.seq, self.through)
 
 
 class StoredKey(NamedTuple):
@@ -79,7 +87,13 @@ class WriteBatch:
     totals: dict[TotalKey, list[float]] = field(default_factory=dict)
 
     def count(
-        self, decision: DecisionEvent, *, decided: int = 0, rewarded: int = 0, value: float = 0.0
+        self,
+        decision: DecisionEvent,
+        *,
+        decided: int = 0,
+        rewarded: int = 0,
+        value: float = 0.0,
+        expired: int = 0,
     ) -> None:
         key = (
             decision.experiment,
@@ -90,11 +104,12 @@ class WriteBatch:
         )
         if rewarded and decision.cost is not None:
             value -= decision.cost
-        total = self.totals.setdefault(key, [0, 0, 0.0, 0.0])
+        total = self.totals.setdefault(key, [0, 0, 0.0, 0.0, 0])
         total[0] += decided
         total[1] += rewarded
         total[2] += value
         total[3] += value * value
+        total[4] += expired
 
 
 class Store:
@@ -116,15 +131,29 @@ class Store:
             raise
 
     @contextlib.asynccontextmanager
-    async def reading(self) -> AsyncIterator[Self]:
-        """Connect read-only, while another process may write."""
-        await self.driver.connect(create=False)
+    async def reading(self, *, migrating: bool = False) -> AsyncIterator[Self]:
+        """Connect read-only, while another process may write; `migrating`: bring an old store to the newest tables first."""
+        await self._connect_to_read(migrating=migrating)
         try:
-            check_version(await self.driver.read("select max(version) from schema_migrations"))
-            ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
             yield self
         finally:
             await self.close()
+
+    async def _connect_to_read(self, *, migrating: bool) -> None:
+        await self.driver.connect(create=False, read_only=True)
+        try:
+            found = await self.driver.read("select max(version) from schema_migrations")
+            if migrating and found[0][0] < newest_version():
+                await self.driver.close()
+                await self.open()
+                await self.driver.close()
+                await self.driver.connect(create=False, read_only=True)
+            else:
+                check_version(found)
+            ((self.store_id, self.salt),) = await self.driver.read("select store_id, salt from store")
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         await self.driver.close()
@@ -158,9 +187,10 @@ class Store:
             await self.driver.many("insert into changes values ($1, $2, $3, $4, $5, $6)", changed)
         if rows.totals:
             await self.driver.many(
-                "insert into totals values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (experiment, hour, reason, arm, asked) "
+                "insert into totals values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict (experiment, hour, reason, arm, asked) "
                 "do update set decisions = totals.decisions + excluded.decisions, rewarded = totals.rewarded + excluded.rewarded, "
-                "reward_sum = totals.reward_sum + excluded.reward_sum, reward_squares = totals.reward_squares + excluded.reward_squares",
+                "reward_sum = totals.reward_sum + excluded.reward_sum, reward_squares = totals.reward_squares + excluded.reward_squares, "
+                "expired = totals.expired + excluded.expired",
                 [(*key, *total) for key, total in rows.totals.items()],
             )
         if rows.events:
@@ -189,12 +219,23 @@ class Store:
     async def add_experiment(self, name: str, config: str) -> int:
         """Add an experiment in the transaction; return its number."""
         ((number,),) = await self.driver.rows("select coalesce(max(experiment), 0) + 1 from experiments")
-        await self.driver.many("insert into experiments values ($1, $2, $3, 0)", [(number, name, config)])
+        await self.driver.many(
+            "insert into experiments(experiment, name, config) values ($1, $2, $3)", [(number, name, config)]
+        )
         return int(number)
 
     async def configure(self, experiment: int, config: str) -> None:
         await self.driver.many(
             "update experiments set config = $1 where experiment = $2", [(config, experiment)]
+        )
+
+    async def raise_floor(self, experiment: int, floor: int, erased: int) -> None:
+        """Note in the transaction that contexts from the decision `erased` on are erased; replays begin at the state of event `floor`."""
+        known = await self.erased_from(experiment)
+        first = erased if known is None else min(known, erased)
+        await self.driver.many(
+            "update experiments set floor = $1, erased_from = $2 where experiment = $3",
+            [(floor, first, experiment)],
         )
 
     async def exclusive(self, *statements: tuple[str, Sequence[SqlRow]]) -> None:
@@ -214,12 +255,45 @@ class Store:
         ((seq,),) = await self.driver.read("select last_seq from store")
         return int(seq)
 
+    async def seq_before(self, ts: int, after: int = 0) -> int:
+        """Return the last event before a time, or `after` if that is later. Times never go backwards, so it is found by bisection."""
+        low, high = (
+            after,
+            await self.last_seq(),
+        )  # of the events up to `low` it is known, of those after `high` too
+        while low < high:
+            middle = (low + high + 1) // 2
+            found = await self.driver.read(
+                "select seq, ts from decisions where seq <= $1 and seq > $2 order by seq desc limit 1",
+                middle,
+                low,
+            )
+            if found and found[0][1] >= ts:
+                high = found[0][0] - 1
+            else:
+                low = middle
+        return low
+
     async def experiments(self) -> list[tuple[int, str, dict[str, Any], int]]:
         """Return number, name, config and floor of each experiment."""
         found = await self.driver.read(
             "select experiment, name, config, floor from experiments order by experiment"
         )
         return [(number, name, msgspec.json.decode(config), floor) for number, name, config, floor in found]
+
+    async def erased_to(self, experiment: int) -> int:
+        """Return the event up to which no context is left."""
+        ((known,),) = await self.driver.read(
+            "select erased_to from experiments where experiment = $1", experiment
+        )
+        return int(known)
+
+    async def erased_from(self, experiment: int) -> int | None:
+        """Return the first decision, in the transaction, whose context is erased."""
+        ((known,),) = await self.driver.rows(
+            "select erased_from from experiments where experiment = $1", experiment
+        )
+        return None if known is None else int(known)
 
     async def events(self, experiment: int, after: int, upto: int) -> AsyncIterator[list[Event]]:
         """Yield events with after < seq ≤ upto in order, in chunks."""
