@@ -89,6 +89,11 @@ EXPECTED_NULLABLE = {
     )
 }
 EXPECTED_ADDITIONS = {
+    **{
+        f"{case}:experiments/*/{name}": "verification by ranges, resumable (0.3)"
+        for case in ("verify", "rebased")
+        for name in ("share", "ranges", "resumed")
+    },
     "store-about:*options/costs": KNOWN_COSTS,
     "store-summary:*/actions/*/cost": KNOWN_COSTS,
     "store-records:*cost": KNOWN_COSTS,

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -24,6 +25,8 @@ ADDRESS: options.Setting = (
     "postgresql://… instead of SQLite in the folder; set it as a variable if it contains a password.",
     {"flag": "--store", "envvar": "SPARING_STORE"},
 )
+
+MAX_PROCESSES = 8  # of a verification, unless another number is given
 
 keys = typer.Typer(
     name="keys",
@@ -149,22 +152,33 @@ def _offer_measuring(name: str, call_cost: float | None) -> str:
 
 
 def _with_store(
-    folder: Path, address: str, work: "Callable[[Store], Awaitable[Any]]", *, create: bool = False
+    folder: Path,
+    address: str,
+    work: "Callable[[Store], Awaitable[Any]]",
+    *,
+    create: bool = False,
+    write: bool = True,
 ) -> Any:
+    """Open a store and work on it; without `write`, also one that cannot be written."""
     from sparing.errors import require
 
     require("apsw", extra="service", purpose="reading a store")
     from sparing.service.store import open_store
+    from sparing.service.store.driver import explained
 
     async def opened() -> Any:
         store = open_store(folder, address or None)
+        if not write:
+            async with store.reading(migrating=True):
+                return await work(store)
         await store.open(create=create)
         try:
             return await work(store)
         finally:
             await store.close()
 
-    return asyncio.run(opened())
+    with explained():
+        return asyncio.run(opened())
 
 
 @keys.command("add")
@@ -217,7 +231,7 @@ def list_keys(store: MadeStore, *, address: str, as_json: bool) -> None:
     from sparing.service import events
 
     header, rows = ("name", "role", "experiment", "created", "expires", "revoked"), []
-    for key in _with_store(store, address, lambda opened: opened.keys()):
+    for key in _with_store(store, address, lambda opened: opened.keys(), write=False):
         times = [
             None if ts is None else events.time_text(ts) for ts in (key.created, key.expires, key.revoked)
         ]
@@ -269,8 +283,10 @@ def backup(
 
     require("apsw", extra="service", purpose="reading a store")
     from sparing.service import maintenance
+    from sparing.service.store.driver import explained
 
-    done = asyncio.run(maintenance.backup(store, destination, address=address or None))
+    with explained():
+        done = asyncio.run(maintenance.backup(store, destination, address=address or None))
     if as_json:
         terminal.print_json({**done._asdict(), "path": str(done.path)})
         return
@@ -281,23 +297,34 @@ def backup(
     terminal.print_text(*(f"note: {note}" for note in done.notes))
 
 
-@options.takes(address=ADDRESS, as_json=options.JSON)
-def verify(store: MadeStore, *, address: str, as_json: bool) -> None:
+@options.takes(
+    address=ADDRESS,
+    processes=(0, "Processes that replay at the same time; default: one per core, at most 8.", {"min": 0}),
+    resume=(
+        Path,
+        "File in which finished ranges are noted; ranges noted there are not replayed again.",
+    ),
+    as_json=options.JSON,
+)
+def verify(store: MadeStore, *, address: str, processes: int, resume: Path | None, as_json: bool) -> None:
     """Replay a store, and recompute every decision in it.
 
-    It also adds up every total again, and changes nothing. It may run while the store is served. The exit code is 3
-    if anything differs.
+    It also adds up every total again, and changes nothing. It may run while the store is served. Events are replayed in ranges between
+    state files, several at a time. The exit code is 3 if anything differs.
 
     Example: sparing verify shop
     """
+    from sparing.errors import require
+
+    require("apsw", extra="service", purpose="reading a store")
+    from sparing.service import maintenance
 
     async def replay(opened: "Store") -> "list[VerificationResult]":
-        from sparing.service import maintenance
-
+        many = processes or min(os.cpu_count() or 1, MAX_PROCESSES)
         with terminal.progress_bar("replaying") as progress:
-            return await maintenance.verify(opened, progress)
+            return await maintenance.verify(opened, progress, processes=many, resume=resume)
 
-    verdicts = _with_store(store, address, replay)
+    verdicts = _with_store(store, address, replay, write=False)
     if as_json:
         terminal.print_json([asdict(verdict) for verdict in verdicts])
     else:
@@ -308,18 +335,21 @@ def verify(store: MadeStore, *, address: str, as_json: bool) -> None:
 
 
 def _verification_lines(one: "VerificationResult") -> list[str]:
+    from sparing.report.text import counted
+
     apart = [
         f"{count:,} {what}"
         for count, what in (
             (one.by_another_engine, "made by another version of the engine"),
-            (one.below_floor, "below the replay's floor, because contexts were erased"),
+            (one.below_floor, "because contexts were erased"),
         )
         if count
     ]
-    left = f" (not recomputed: {'; '.join(apart)})" if apart else ""
+    left = f" ({one.share:.1%}; not recomputed: {'; '.join(apart)})" if apart else ""
+    again = f" ({one.resumed:,} of {counted(one.ranges, 'range')} verified before)" if one.resumed else ""
     first = (
         f"{one.experiment}: {one.events:,} events replayed, {one.recomputed:,} of {one.decisions:,} decisions recomputed{left}, "
-        f"{one.snapshots} snapshots compared; state {one.seq} {one.digest}"
+        f"{one.snapshots} snapshots compared{again}; state {one.seq} {one.digest}"
     )
     return [first, *([f"  FAULT: {fault}" for fault in one.faults] or ["  all as stored"])]
 

@@ -50,6 +50,23 @@ def _stamp(version: str) -> str:
 
 def save(model: ExperimentState, path: str | os.PathLike[str]) -> bytes:
     """Write a state; return the SHA-256 of the file."""
+    archive.write(path, KIND, VERSION, *_contents(model))
+    return file_hash(path)
+
+
+def equal(one: ExperimentState, other: ExperimentState) -> bool:
+    """Return whether two states are equal bit for bit."""
+    (own, arrays), (header, stored) = _contents(one), _contents(other)
+    same = msgspec.json.encode(own, order="sorted") == msgspec.json.encode(header, order="sorted")
+    return (
+        same
+        and arrays.keys() == stored.keys()
+        and all(arrays[name].tobytes() == stored[name].tobytes() for name in arrays)
+    )
+
+
+def _contents(model: ExperimentState) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return a state as a header for JSON, and arrays."""
     header, arrays = parts(model.learner)
     waiting = list(model.open.values())
     calls = [model.learner.pending_call(one.call) for one in waiting]
@@ -73,8 +90,7 @@ def save(model: ExperimentState, path: str | os.PathLike[str]) -> bytes:
         "open/parts": np.array([one.parts for one in waiting], dtype=np.float64),
         "open/added": np.array([one.added for one in waiting], dtype=np.int64),
     }
-    archive.write(path, KIND, VERSION, own, kept | {f"{LEARNER}{name}": arrays[name] for name in arrays})
-    return file_hash(path)
+    return own, kept | {f"{LEARNER}{name}": arrays[name] for name in arrays}
 
 
 def file_hash(path: str | os.PathLike[str]) -> bytes:
