@@ -26,11 +26,19 @@ PACKAGES = {
     "simulation": "Simulation",
     "engines": "Engines",
     "service": "Service",
+    "plugins": "Other tools",
+    "sklearn": "Other tools",
+    "report": "Notebooks",
     "errors": "Errors",
 }
 """The packages whose names are public, in the reader's order."""
 
-EXTRA_NAMES = {"Client": "sparing.service.client", "convert": "sparing.log"}
+EXTRA_NAMES = {
+    "Client": "sparing.service.client",
+    "convert": "sparing.log",
+    "PolicyClassifier": "sparing.sklearn",
+    "RoutingStrategy": "sparing.plugins.litellm",
+}
 """What is documented, but not loaded by `import sparing`: a name and its home."""
 
 

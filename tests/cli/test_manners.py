@@ -27,6 +27,7 @@ ORDER = [
     "verify",
     "backup",
     "keys",
+    "mcp",
     "warm-up",
 ]
 ROLES = ["--action", "banner", "--reward", "clicked"]
@@ -116,6 +117,7 @@ EXAMPLES = [
     "keys revoke",
     "backup",
     "verify",
+    "mcp",
     "audit",
     "learn",
     "evaluate",

@@ -28,6 +28,7 @@ app.command("convert")(offline.convert)
 app.command("verify")(service.verify)
 app.command("backup")(service.backup)
 app.add_typer(service.keys)
+app.command("mcp")(service.mcp)
 app.command("warm-up")(service.warm_up)
 
 main = partial(terminal.run, app)  # run the command line

@@ -1,8 +1,10 @@
-"""`sparing serve`, `keys`, `backup`, `verify` and `warm-up`: commands around a service and its store."""
+"""`sparing serve`, `keys`, `backup`, `verify`, `mcp` and `warm-up`: commands around a service and its store."""
 
 import asyncio
+import contextlib
 import math
 import os
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -352,6 +354,36 @@ def _verification_lines(one: "VerificationResult") -> list[str]:
         f"{one.snapshots} snapshots compared{again}; state {one.seq} {one.digest}"
     )
     return [first, *([f"  FAULT: {fault}" for fault in one.faults] or ["  all as stored"])]
+
+
+@options.reads_log(
+    write=(False, "Add tools that decide and send rewards; needs the address of a service."),
+    log=(Path, f"{options.LOG} What audit, plan and ask are about; default: live decisions with a reward."),
+    key=("", "API key of the service; set it as a variable.", {"envvar": "SPARING_KEY"}),
+)
+def mcp(
+    store: Annotated[
+        str, typer.Argument(help="The folder of a store, which is only read, or the address of its service.")
+    ],
+    *,
+    write: bool,
+    log: options.GivenLog | None,
+    key: str,
+) -> None:
+    """Offer a store to language models, as tools over MCP.
+
+    It speaks the Model Context Protocol on standard input and output; a client starts it. Tools only read, unless --write is given.
+
+    Example: sparing mcp shop
+    """
+    from sparing.plugins import mcp as plugin
+
+    source = plugin.open_source(store, key=key or None, write=write)
+    known = None
+    if log is not None:
+        with contextlib.redirect_stdout(sys.stderr):  # standard output belongs to the protocol
+            known = log.open()
+    plugin.make_server(source, log=known, write=write).run()
 
 
 @options.takes(as_json=(False, "Print JSON instead of a sentence.", {"flag": "--json"}))

@@ -1,0 +1,1 @@
+"""Adapters between sparing and tools that users already have; each needs an extra of its name."""
