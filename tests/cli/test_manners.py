@@ -26,8 +26,8 @@ ORDER = [
     "convert",
     "verify",
     "backup",
-    "keys",
     "mcp",
+    "keys",
     "warm-up",
 ]
 ROLES = ["--action", "banner", "--reward", "clicked"]
