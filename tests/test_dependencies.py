@@ -34,7 +34,7 @@ APART = {"mlflow"}
 """Extras whose packages exclude a locked version: neither in `all` nor in the lock, tested in an environment of their own."""
 
 
-COMING = {"litellm", "mcp", "mlflow", "onnx"}
+COMING = {"litellm", "mcp", "mlflow"}
 """Extras whose code is under way."""
 
 

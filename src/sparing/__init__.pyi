@@ -58,6 +58,8 @@ from sparing.planning.result import Plan as Plan
 from sparing.policies.files import load_policy as load_policy
 from sparing.policies.files import save_policy as save_policy
 from sparing.policies.pi_plus import pi_plus as pi_plus
+from sparing.policies.scorer import Scorer as Scorer
+from sparing.policies.scorer import load_scorer as load_scorer
 from sparing.simulation import datasets as datasets
 from sparing.simulation.simulate import Trace as Trace
 from sparing.simulation.simulate import simulate as simulate

@@ -24,6 +24,7 @@ ORDER = [
     "plan",
     "serve",
     "convert",
+    "export",
     "verify",
     "backup",
     "mcp",
@@ -54,6 +55,7 @@ def folder(tmp_path_factory):
     log = draw_log(LinearWorld(n_actions=4, n_features=2, noise=0.5, seed=0), rows=200, never=[3], seed=0)
     sparing.write_log(log, folder / "log.parquet")
     run("convert", folder / "log.parquet", folder / "decisions.dsjson")
+    run("learn", folder / "log.parquet", "--out", folder / "policy.sparing")
     rng = np.random.default_rng(0)
     for name, labels in (("clicks.csv", ["red", "blue"]), ("my long names.csv", LONG)):
         with (folder / name).open("w", newline="") as file:
@@ -124,6 +126,7 @@ EXAMPLES = [
     "ask",
     "plan",
     "convert",
+    "export",
     "warm-up",
     "demo",
 ]

@@ -4,7 +4,7 @@ from functools import partial
 
 import typer
 
-from sparing.cli import demo, offline, service, terminal
+from sparing.cli import demo, export, offline, service, terminal
 
 app = typer.Typer(
     name="sparing",
@@ -25,6 +25,7 @@ app.command("ask")(offline.ask)
 app.command("plan")(offline.plan)
 app.command("serve")(service.serve)
 app.command("convert")(offline.convert)
+app.command("export")(export.export)
 app.command("verify")(service.verify)
 app.command("backup")(service.backup)
 app.add_typer(service.keys)

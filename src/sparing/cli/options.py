@@ -436,9 +436,6 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
     The policy's encoder encodes the log's features.
     """
     from sparing.log.labels import label_text
-    from sparing.online.files import KIND as LEARNER
-    from sparing.online.files import load
-    from sparing.policies.files import load_policy
     from sparing.policies.policy import ConstantPolicy, UniformPolicy
 
     if word == "uniform" or word.startswith("action:"):
@@ -454,18 +451,26 @@ def read_both(log: GivenLog, word: str) -> "tuple[AnyLog, Policy]":
                 f"unknown action {label!r}; the log has {some}. List all actions with --actions"
             )
         return table, ConstantPolicy(names, found[0])
+    policy = read_policy(word)
+    return log.open(policy), policy
+
+
+def read_policy(word: str) -> "Policy":
+    """Return the policy of a file, or the greedy policy of a file of a learner."""
+    from sparing.online.files import KIND as LEARNER
+    from sparing.online.files import load
+    from sparing.policies.files import load_policy
+
     if not Path(word).exists():
         raise SettingError(
             f"policy={word!r}; expected `uniform`, `action:LABEL`, or a file made by `sparing learn` or Learner.save"
         )
-    policy: Policy
     try:
-        policy = load_policy(word)
+        return load_policy(word)
     except KindError as error:
         if error.kind != LEARNER:
             raise
-        policy = load(word).policy()
-    return log.open(policy), policy
+        return load(word).policy()
 
 
 def settings(parts: list[str] | None, example: str = "ridge=0.1", option: str = "option") -> dict[str, Any]:

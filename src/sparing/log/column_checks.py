@@ -238,7 +238,9 @@ def _duplicates(head: _Head, columns: list[str]) -> int:
     n, context = len(head.rewards), np.zeros(len(head.rewards), dtype=np.int64)
     for name in columns:
         context = _joint(context, _codes(head.cells[name]))
-        if n - int(context.max()) - 1 < max(FEWEST_DUPLICATES, DUPLICATED * n):  # hardly two contexts are equal
+        if n - int(context.max()) - 1 < max(
+            FEWEST_DUPLICATES, DUPLICATED * n
+        ):  # hardly two contexts are equal
             return 0
     if head.ids is not None:
         context = _joint(context, np.unique(head.ids, return_inverse=True)[1])

@@ -1,11 +1,12 @@
 """Policies: a distribution over actions for each context, and its probabilities on the rows of a log."""
 
+import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, overload
+from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 
@@ -100,6 +101,64 @@ class TrainedPolicy(ABC):
         if self.encoder is not None and isinstance(rows, np.ndarray):
             rows = self.encoder.completed(rows)
         return checked_contexts(rows, n_features)
+
+    @overload
+    def export(
+        self,
+        format: Literal["json", "sql"],
+        path: str | os.PathLike[str] | None = None,
+        *,
+        dialect: str | None = None,
+        table: str | Sequence[str] = "contexts",
+    ) -> str: ...
+
+    @overload
+    def export(
+        self,
+        format: Literal["onnx"],
+        path: str | os.PathLike[str] | None = None,
+        *,
+        dialect: str | None = None,
+        table: str | Sequence[str] = "contexts",
+    ) -> bytes: ...
+
+    def export(
+        self,
+        format: str,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        dialect: str | None = None,
+        table: str | Sequence[str] = "contexts",
+    ) -> str | bytes:
+        """Return the policy for use without sparing: JSON for JavaScript, a SELECT for a database, or an ONNX model.
+
+        The policy must have linear scores and the same supported actions in every context.
+
+        Parameters
+        ----------
+        format : {"json", "sql", "onnx"}
+            `json`: encoder and scores, for `sparing.load_scorer` and the JavaScript client. `sql`: a query that adds the column
+            policy_action to a table. `onnx`: a model with one input per raw column; needs ``sparing[onnx]``.
+        path : str or PathLike, optional
+            A file to write too; it is whole or not there.
+        dialect : {"duckdb", "postgres", "sqlite"}, optional
+            The database, for `sql`.
+        table : str or sequence of str
+            The table with the raw columns, for `sql`: a name, with its schema before a point, or the parts of the name.
+
+        Returns
+        -------
+        str or bytes
+            Bytes for `onnx`.
+
+        Raises
+        ------
+        SettingError
+            If the policy cannot be exported, or not in this format; the message gives the reason.
+        """
+        from sparing.policies.exports import export
+
+        return export(self, format, path, dialect=dialect, table=table)
 
     @overload
     def held_out(self, log: Log) -> Log: ...

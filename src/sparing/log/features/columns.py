@@ -644,14 +644,15 @@ class VectorColumn(Column):
         return tuple(f"{self.column}[{i}]" for i in range(len(self.axes)))
 
     @cached_property
-    def _axes(self) -> tuple[np.ndarray, np.ndarray]:
+    def projection(self) -> tuple[np.ndarray, np.ndarray]:
+        """Axes (size, keep) and offset (keep,): a list becomes list·axes − offset."""
         axes = np.array(self.axes)
         return axes.T, axes @ np.array(self.mean)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         there = column.is_valid().to_numpy(zero_copy_only=False)
         if there.any():
-            axes, offset = self._axes
+            axes, offset = self.projection
             rows = self.vectors(column, first_row=first_row)
             out[:, : len(self.axes)] = np.where(there[:, None], rows @ axes - offset, 0.0)
         self._fill_gap(there, out)
@@ -688,7 +689,7 @@ class VectorColumn(Column):
         given = np.asarray(value, dtype=np.float64)
         if given.shape != (self.size,) or not (np.abs(given) <= LARGEST).all():
             raise ValueError(value)
-        axes, offset = self._axes
+        axes, offset = self.projection
         out[place : place + len(self.axes)] = memoryview(given @ axes - offset)
 
     def _words(self, part: int, low: float, high: float) -> str:

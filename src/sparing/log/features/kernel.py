@@ -93,14 +93,14 @@ class NystroemMap:
         return int(self.root.shape[1])
 
     @cached_property
-    def _about(self) -> tuple[np.ndarray, np.ndarray, float]:
+    def comparison(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Lᵀ/w², ‖L‖²/2w² and 1/2w²: what a row is compared by."""
         half = 0.5 / self.width**2
         return 2 * half * self.landmarks.T, half * (self.landmarks**2).sum(axis=1), half
 
     def __call__(self, x: np.ndarray) -> np.ndarray:
         """φ of linear features (n, d) or (d,), (n, r) or (r,)."""
-        towards, away, half = self._about
+        towards, away, half = self.comparison
         exponent = x @ towards
         exponent -= away
         exponent -= half * (x * x).sum(axis=-1)[..., None] if x.ndim == 2 else half * (x @ x)
