@@ -101,7 +101,8 @@ class Pool:
         else:
             assert self.source is not None
             wanted = list(self.encoder.by_column)
-            absent = [name for name in wanted if name not in self.source.schema.names]
+            there = set(self.source.schema.names)
+            absent = [name for name in wanted if name not in there]
             if absent:
                 raise LogError(
                     f"the pool in {self.source.name} has no column {absent[0]!r}; it needs the log's feature columns: {', '.join(wanted[:12])}"

@@ -63,7 +63,8 @@ class TableColumns:
     @property
     def others(self) -> tuple[str, ...]:
         """The columns that are not contexts."""
-        return tuple(name for name in self.all if name not in self.contexts)
+        contexts = set(self.contexts)
+        return tuple(name for name in self.all if name not in contexts)
 
 
 def distinct(*names: str | None) -> tuple[str, ...]:
@@ -222,7 +223,8 @@ def _named_columns(source: TableSource, contexts: str | Sequence[str]) -> tuple[
 def _check_present(
     source: TableSource, chosen: Sequence[str], what: str = "context column", where: str = ""
 ) -> None:
-    missing = [name for name in chosen if name not in source.schema.names]
+    there = set(source.schema.names)
+    missing = [name for name in chosen if name not in there]
     if missing:
         free = [name for name in source.schema.names if name not in chosen]
         guess = ", ".join(shorten(near) for name in missing[:12] if (near := labels.suggest(name, free)))

@@ -484,9 +484,9 @@ class Encoder:
             Columns to encode; all by default.
         """
         wanted = self.by_column if among is None else among
-        absent = [name for name in wanted if name not in batch.schema.names]
-        if absent:
-            raise LogError(self._difference([name for name in batch.schema.names if name in self.by_column]))
+        there = batch.schema.names  # a new list each time
+        if not set(there).issuperset(wanted):
+            raise LogError(self._difference([name for name in there if name in self.by_column]))
         out = np.zeros((batch.num_rows, self.size))
         out[:, : self.linear.start] = 1.0
         for column, first, stop in self.spans:
