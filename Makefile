@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo site reproduce bench tables test thorough lint types unit browser database format lock clean
+.PHONY: help demo site reproduce bench tables test thorough lint types unit browser database clocks format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -41,7 +41,7 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 
 # One BLAS thread a worker: two workers with two each wait for one another. One set of BLAS kernels, so that recorded bits can be compared.
-unit: $(VENV)/ready browser database
+unit: $(VENV)/ready browser database clocks
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -n 2 --dist worksteal -q
 
 thorough: $(VENV)/ready browser  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows, compiling anew
@@ -55,17 +55,24 @@ database:  # stores are tested in Debian's PostgreSQL, each run in a server of i
 	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } \
 	  || { echo "the tests of stores need PostgreSQL 15 or newer: apt-get install postgresql (as root)"; exit 1; }
 
+clocks:  # services are tested under clocks that jump; without libfaketime those faults are left out
+	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends libfaketime >/dev/null; } \
+	  || echo "libfaketime is missing: no test of jumping clocks (apt-get install libfaketime, as root)"
+
 format: $(VENV)/ready  ## rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
 # hatchling and editables build the package itself, which `make` installs without a look at any index.
-lock:  ## resolve the newest versions anew into requirements.lock, every file of theirs with its hash
+lock:  ## resolve the newest versions anew into requirements.lock, every file of theirs with its hash; deploy/ has what the service needs of it
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet --disable-pip-version-check uv
 	printf '%s\n' hatchling editables | .venv-lock/bin/uv pip compile --quiet --no-config --upgrade --universal --fork-strategy fewest \
 	  --python-version 3.11 --extra dev --generate-hashes --no-annotate --no-header \
 	  --output-file requirements.lock pyproject.toml -
+	printf '%s\n' hatchling | .venv-lock/bin/uv pip compile --quiet --no-config --universal --fork-strategy fewest \
+	  --python-version 3.11 --extra service --constraint requirements.lock --generate-hashes --no-annotate --no-header \
+	  --output-file deploy/requirements.lock pyproject.toml -
 	rm -rf .venv-lock
 
 clean:  ## remove what the other targets made
