@@ -78,6 +78,8 @@ EXPECTED_CHANGES = {
 """Numbers that may differ from those recorded, by case and place in the JSON, and why. Keys may be added, types may not change."""
 
 KNOWN_COSTS = "known costs of the actions (0.3)"
+CONTEXTS_LIMITED = "contexts have a largest size (0.3)"
+REWARD_IDS = "partial rewards have an id (0.3)"
 WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
 
 EXPECTED_NULLABLE = {
@@ -88,6 +90,9 @@ EXPECTED_NULLABLE = {
         "store-records:erased/decisions/*/{}",
     )
 }
+EXPECTED_NULLABLE["openapi:components/schemas/CreateRequest/properties/options/default/*"] = (
+    "options that are left out are not listed: calls of a new experiment expire (0.3)"
+)
 EXPECTED_ADDITIONS = {
     **{
         f"{case}:experiments/*/{name}": "verification by ranges, resumable (0.3)"
@@ -101,6 +106,9 @@ EXPECTED_ADDITIONS = {
     "openapi:*/costs": KNOWN_COSTS,
     "store-about:*options/holdout_group": "experiments hold out subjects independently (0.3)",
     "openapi:*holdout_group": "experiments hold out subjects independently (0.3)",
+    "store-about:*options/max_context": CONTEXTS_LIMITED,
+    "openapi:*max_context": CONTEXTS_LIMITED,
+    "openapi:*reward_id": REWARD_IDS,
     "plan-*:regret_against": "what regret is counted against is said (0.3)",
     "plan-*:left_out": "columns that regret does not count are named (0.3)",
     "*:*estimate/level": "what counts as a gap is said (0.3)",

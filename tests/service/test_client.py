@@ -3,6 +3,7 @@
 import contextlib
 import math
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -216,6 +217,26 @@ def test_a_lost_answer_does_not_decide_twice(tmp_path, given):
             )  # the first one was taken, its answer lost
             (kept,) = speaker.decisions()
             assert kept.reward == 0.5
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_part_whose_answer_is_lost_counts_once(tmp_path, many):
+    settings = made(ServerSettings(tmp_path / "store"), aggregate="sum", reward_window=60.0, check=1.0)
+    with running(settings) as url, client(url) as speaker:
+        decision = speaker.decide(PLAIN)
+        with client(url, transport=Lossy(1)) as lossy:
+            if many:
+                (told,) = lossy.reward_many([(decision, 0.5)])
+            else:
+                told = lossy.reward(decision, 0.5)
+        assert told.status == "duplicate"
+        assert speaker.reward(decision, 0.5).status == "part"  # another call is another part
+        assert speaker.reward(decision, 0.25, reward_id="mine").status == "part"
+        assert speaker.reward(decision, 0.25, reward_id="mine").status == "duplicate"
+    stored = (
+        sqlite3.connect(tmp_path / "store" / "store.sqlite").execute("select value from outcomes").fetchall()
+    )
+    assert stored == [(0.5,), (0.5,), (0.25,)]
 
 
 def test_a_busy_service_is_asked_again():

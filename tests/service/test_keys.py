@@ -12,11 +12,12 @@ import pytest
 from service.serving import added_key, columns_log, made, running
 from sparing.errors import SettingError
 from sparing.service import events
-from sparing.service.http.auth import COOKIE, SESSION
+from sparing.service.http.auth import COOKIE, ROLES, SESSION
 from sparing.service.server import ServerSettings, Service
 
 OWN = "a key of twenty characters and more"
 DECIDE = ("POST", "/v1/shop/decide", '{"context":[0.5,-0.25,1.0]}')
+REWARD = ("POST", "/v1/shop/rewards/batch", '{"rewards":[{"decision_id":"none","value":1}]}')
 READ = ("GET", "/v1/shop/decisions", "")
 CONFIGURE = ("PATCH", "/v1/shop", "{}")
 LIST = ("GET", "/v1/experiments", "")
@@ -45,11 +46,8 @@ class Keys:
 def locked(tmp_path_factory):
     settings = ServerSettings(tmp_path_factory.mktemp("keys") / "store", key=OWN, durability="process")
     made(made(settings), "banners", columns_log())
-    keys = {role: added_key(settings, role, role) for role in ("read", "write", "admin")}
-    keys |= {
-        f"{role} shop": added_key(settings, f"{role} shop", role, "shop")
-        for role in ("read", "write", "admin")
-    }
+    keys = {role: added_key(settings, role, role) for role in ROLES}
+    keys |= {f"{role} shop": added_key(settings, f"{role} shop", role, "shop") for role in ROLES}
     keys["expired"] = added_key(settings, "expired", "admin", expires=events.now() - 1)
     keys["lasting"] = added_key(settings, "lasting", "admin", expires=events.now() + 3600 * events.SECOND)
     keys["revoked"] = added_key(settings, "revoked", "admin", revoked=events.now())
@@ -60,19 +58,21 @@ def locked(tmp_path_factory):
 @pytest.mark.parametrize(
     ("key", "allowed"),
     [
+        ("decide", {DECIDE, REWARD}),
         ("read", {READ, LIST, FOREIGN}),
-        ("write", {READ, LIST, FOREIGN, DECIDE}),
-        ("admin", {READ, LIST, FOREIGN, DECIDE, CONFIGURE, CREATE}),
-        ("own", {READ, LIST, FOREIGN, DECIDE, CONFIGURE, CREATE}),
-        ("lasting", {READ, LIST, FOREIGN, DECIDE, CONFIGURE, CREATE}),
+        ("write", {READ, LIST, FOREIGN, DECIDE, REWARD}),
+        ("admin", {READ, LIST, FOREIGN, DECIDE, REWARD, CONFIGURE, CREATE}),
+        ("own", {READ, LIST, FOREIGN, DECIDE, REWARD, CONFIGURE, CREATE}),
+        ("lasting", {READ, LIST, FOREIGN, DECIDE, REWARD, CONFIGURE, CREATE}),
+        ("decide shop", {DECIDE, REWARD}),
         ("read shop", {READ, LIST}),
-        ("write shop", {READ, LIST, DECIDE}),
-        ("admin shop", {READ, LIST, DECIDE, CONFIGURE}),
+        ("write shop", {READ, LIST, DECIDE, REWARD}),
+        ("admin shop", {READ, LIST, DECIDE, REWARD, CONFIGURE}),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_roles(locked, key, allowed):
-    for request in (READ, LIST, FOREIGN, DECIDE, CONFIGURE, CREATE):
+    for request in (READ, LIST, FOREIGN, DECIDE, REWARD, CONFIGURE, CREATE):
         answer = locked.ask(request, key)
         if request in allowed:
             assert answer.status_code in (200, 422), request  # 422: the log that is no log
@@ -117,6 +117,13 @@ def test_open_routes_need_no_key(locked):
 def session(locked, key):
     answer = httpx.post(locked.url + "/session", json={"key": locked.keys.get(key, key)})
     return answer, answer.headers.get("set-cookie", "")
+
+
+def test_a_key_that_only_decides_gets_no_cookie(locked):
+    answer, cookie = session(locked, "decide")
+    assert (answer.status_code, answer.json()["code"], cookie) == (403, "forbidden", "")
+    for path in ("/v1/shop", "/v1/shop/summary", "/v1/shop/export", "/metrics"):
+        assert locked.status(("GET", path, ""), "decide") == 403
 
 
 @pytest.mark.parametrize("key", ["admin", "write", "read", "own"])

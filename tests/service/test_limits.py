@@ -1,22 +1,26 @@
 """Limits that keep one request, one key or one failing task from harming the others."""
 
 import asyncio
+import base64
 import heapq
 import socket
 import stat
 import threading
 
 import httpx
+import msgspec
 import numpy as np
 import pytest
 
 from service.building import NAME, asking, contexts, decide, ran, reward, trial
-from service.serving import added_key, made, posted, refused, running
+from service.serving import added_key, columns_log, made, posted, refused, running
 from sparing.errors import SettingError
 from sparing.service import erasure, events, experiments, server
+from sparing.service import writer as writing
 from sparing.service.errors import ServiceError
+from sparing.service.events import DecisionEvent
 from sparing.service.http import endpoint
-from sparing.service.messages import Options
+from sparing.service.messages import Options, OptionsPatch
 from sparing.service.server import LimitedProtocol, ServerSettings, Service
 from sparing.service.store.driver import LostError
 from sparing.service.writer import Writer
@@ -136,9 +140,13 @@ def test_a_failing_task_is_an_alarm_until_it_succeeds(served):
         ]
         metrics = (await asyncio.to_thread(httpx.get, f"{url}/metrics")).text
         assert "sparing_alarms 1.0" in metrics
+        assert "sparing_ready 0.0" in metrics
         broken[0] = False
         await asyncio.sleep(0.05)
         assert (await asyncio.to_thread(httpx.get, f"{url}/readyz")).status_code == 200
+        metrics = (await asyncio.to_thread(httpx.get, f"{url}/metrics")).text
+        assert "sparing_alarms 0.0" in metrics
+        assert "sparing_ready 1.0" in metrics
         running_task.cancel()
 
     ran(whole())
@@ -204,6 +212,86 @@ def test_a_request_id_cannot_be_the_id_of_another_decision(tmp_path):
             assert (await reward(writer, first, 0.5)).status == "taken"
 
     ran(whole())
+
+
+def test_large_contexts_are_refused_and_larger_ones_can_be_allowed(tmp_path):
+    settings = made(ServerSettings(tmp_path / "store", durability="process"), log=columns_log())
+    with running(settings) as url, httpx.Client(base_url=url) as http:
+
+        def sent(size):
+            context = {"age": 31, "device": "x" * size}
+            return posted(http, {"context": context}, "/v1/shop/decide")
+
+        frame = len('{"age":31,"device":""}') + 1
+        assert sent(2**16 - frame).status_code == 200
+        assert "max_context" in refused(sent(2**16 - frame + 1), 413, "context_too_large", "context")
+        items = posted(
+            http,
+            {
+                "decisions": [
+                    {"context": {"age": 31, "device": "x" * 2**17}},
+                    {"context": {"age": 3, "device": "y"}},
+                ]
+            },
+            "/v1/shop/decide/batch",
+        )
+        assert [one["status"] for one in items.json()["items"]] == [413, 200]
+        assert http.patch("/v1/shop", json={"max_context": 2**20}).status_code == 200
+        assert sent(2**18).status_code == 200
+        assert http.get("/v1/shop/summary").status_code == 200
+
+
+def test_recent_decisions_are_bounded_by_number_and_bytes(monkeypatch):
+    monkeypatch.setattr(writing, "MAX_RECENT", 10)
+    monkeypatch.setattr(writing, "MAX_RECENT_BYTES", 5000)
+    known = writing.RecentDecisions()
+
+    def event(number, size):
+        return DecisionEvent(number, 1, 0, number.to_bytes(16), None, None, None, None, bytes(size), None)
+
+    for number in range(1, 21):
+        known.add(event(number, 10))
+    assert [number for number in range(21) if known.get(number.to_bytes(16))] == [*range(11, 21)]
+    known.add(event(30, 4950))
+    assert known.size <= 5000
+    assert len(known) == 6
+    known.add(event(31, 10**6))  # even the newest is not kept
+    assert (len(known), known.size) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("given", "window"),
+    [
+        ({}, 30 * 86400.0),
+        ({"reward_window": None}, None),
+        ({"reward_window": 60.0}, 60.0),
+        ({"retention": 3600.0}, 3600.0),
+        ({"aggregate": "sum"}, None),
+        ({"default_reward": 0.0}, None),
+    ],
+)
+def test_calls_of_a_new_experiment_expire(given, window):
+    patch = msgspec.convert(given, OptionsPatch)
+    assert experiments.new_options(patch).reward_window == window
+    said = {name: "null" if value is None else value for name, value in given.items()}
+    assert server.parse_rules(said).reward_window == window
+    assert msgspec.convert({}, Options).reward_window is None  # of a stored experiment: as it was
+
+
+def test_the_default_window_is_of_new_experiments_over_http(tmp_path):
+    with (
+        running(ServerSettings(tmp_path / "store", durability="process")) as url,
+        httpx.Client(base_url=url) as http,
+    ):
+        log = {
+            "content": base64.b64encode(b"x,a,r\n1,u,0\n2,v,1\n3,u,1\n4,v,0\n").decode(),
+            "filename": "log.csv",
+        }
+        log["columns"] = {"action": "a", "reward": "r"}
+        for name, options, window in (("old", {"reward_window": None}, None), ("new", {}, 30 * 86400.0)):
+            body = {"name": name, "log": log, "learner": "confident", "options": options}
+            assert posted(http, body, "/v1/experiments").status_code == 201
+            assert http.get(f"/v1/{name}").json()["options"]["reward_window"] == window
 
 
 def test_workers_use_the_limited_protocol(monkeypatch):

@@ -10,7 +10,18 @@ import msgspec
 import pytest
 
 import sparing
-from service.workers import CONTEXTS, decide, digests, make, opened, outcomes, replayed, small_log, working
+from service.workers import (
+    CONTEXTS,
+    decide,
+    digests,
+    make,
+    opened,
+    outcomes,
+    replayed,
+    reward,
+    small_log,
+    working,
+)
 from sparing.errors import FileError
 from sparing.service import events
 from sparing.service.errors import ServiceError
@@ -193,6 +204,80 @@ def test_tables_are_made_once(stores):
             assert (store.store_id, store.salt) == first
             assert await migrations(store) == applied
             assert await store.last_seq() == 1
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_keys_and_rewards_of_older_tables_are_kept(stores, monkeypatch, first):
+    known = driver.scripts()
+    monkeypatch.setattr(driver, "scripts", lambda: {n: known[n] for n in range(1, first + 1)})
+    keys = [
+        (bytes([n]), role, role, None, 1, None, None) for n, role in enumerate(("read", "write", "admin"))
+    ]
+
+    async def run():
+        async with opened(stores) as store:
+            await store.exclusive(
+                ("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", keys),
+                ("insert into experiments values ($1, $2, $3, 0)", [(1, "shop", "{}")]),
+                (
+                    "insert into decisions (seq, experiment, ts, decision_id, arm, action, needs_reward, reason, play_probability, "
+                    "call_probability, value, low, high, model_seq, active) values ($1, 1, 1, $2, 'policy', 0, 1, 'x', 1, 1, 0, 0, 0, 0, 1)",
+                    [(2, bytes(16))],
+                ),
+                (
+                    "insert into outcomes values ($1, 1, 1, 2, 'part', $2, null, 0)",
+                    [(3, 0.5), (4, 0.5)],
+                ),
+            )
+        monkeypatch.undo()
+        async with opened(stores) as store:
+            assert [(one.name, one.role) for one in await store.keys()] == [(key[1], key[2]) for key in keys]
+            assert await outcomes(store, 1) == {"part": 2}
+            new = (b"new", "new", "decide", None, 2, None, None)
+            await store.exclusive(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [new]))
+            for bad in (new, (b"other", "other", "root", None, 2, None, None)):
+                with pytest.raises(REFUSED):
+                    await store.exclusive(("insert into api_keys values ($1, $2, $3, $4, $5, $6, $7)", [bad]))
+
+    asyncio.run(run())
+
+
+def test_a_partial_reward_that_is_sent_again_counts_once(stores):
+    """Before and after a restart, twice in one group, and after the window has closed."""
+    clock = [1_700_000_000_000_000]
+
+    async def status(writer, *sent):
+        found = await writer.submit_all(sent)
+        return [one.code if isinstance(one, ServiceError) else (one.status, one.seq) for one in found]
+
+    async def run():
+        async with working(stores, clock=lambda: clock[0]) as writer:
+            await make(writer, aggregate="sum", reward_window=60.0, check=1.0)
+            one = await writer.submit(decide(0, request_id="visit"))
+            other = await writer.submit(decide(1))
+            first, again = reward(one, 0.25, reward_id="a"), reward(one, 0.25, reward_id="a")
+            (taken, repeated) = await status(writer, first, again)
+            assert taken[0] == "part"
+            assert repeated == ("duplicate", taken[1])
+            assert (await status(writer, Reward("shop", "visit", 0.25, reward_id="a"))) == [repeated]
+            assert await status(writer, reward(one, 0.5, reward_id="a")) == ["reward_conflict"]
+            assert [kind for kind, _ in await status(writer, reward(other, 0.25, reward_id="a"))] == ["part"]
+            assert [kind for kind, _ in await status(writer, *[reward(one, 0.25)] * 2)] == ["part", "part"]
+        async with working(stores, clock=lambda: clock[0]) as writer:
+            assert await status(writer, first, reward(one, 1.0, reward_id="b")) == [repeated, ("part", 8)]
+            clock[0] += 61 * events.SECOND
+            await writer.submit(ExpirePending("shop"))
+            ((_, closed),) = await writer.store.record(1, "d.request_id = $2", "visit")
+            assert (closed.kind, closed.value) == ("reward", 0.25 + 2 * 0.25 + 1.0)
+            assert await status(writer, first, reward(one, 1.0, reward_id="c")) == [
+                repeated,
+                "already_rewarded",
+            ]
+            assert await status(writer, Reward("nothing", "visit", 1.0, reward_id="a")) == [
+                "unknown_experiment"
+            ]
 
     asyncio.run(run())
 

@@ -118,13 +118,18 @@ def _make_experiment(
     from sparing.service import server
 
     new = log is not None and settings.address is None and not settings.folder.exists()
-    known, locked = ([], False) if new else server.list_experiments(settings)
+    known = server.StoreSummary([], [], False) if new else server.list_experiments(settings)
+    for endless in known.without_window:
+        terminal.print_status(
+            f"sparing: experiment {endless} has no reward_window: calls whose rewards never come stay pending for ever. To set one: "
+            f'PATCH /v1/{endless} {{"reward_window": SECONDS}}'
+        )
     if log is None:
-        if not known:
+        if not known.names:
             terminal.print_status(
                 "sparing: the store has no experiment yet; create one with --name and --log, or over HTTP"
             )
-    elif name in known:
+    elif name in known.names:
         terminal.print_status(f"sparing: experiment {name} exists and continues; --log is not read again")
     else:
         table = as_rows(log.open()).read()
@@ -136,9 +141,15 @@ def _make_experiment(
             )
         made = server.make_experiment(settings, name, table, learner, said, rules, log.options, judged)
         terminal.print_status(f"sparing: experiment {name}: {made}")
+        window = server.parse_rules(rules).reward_window
+        if "reward_window" not in rules and window is not None:
+            terminal.print_status(
+                f"sparing: rewards are accepted for {window / 86400:g} days after a decision; then its call expires. Another reward_window: --rule "
+                f"reward_window=SECONDS, or null for no limit (later: PATCH /v1/{name})"
+            )
         if not {"holdout", "check"} <= rules.keys():
             terminal.print_status(_offer_measuring(name, said.get("call_cost")))
-    return server.list_experiments(settings)[1] if new else locked
+    return server.list_experiments(settings).locked if new else known.locked
 
 
 def _offer_measuring(name: str, call_cost: float | None) -> str:
@@ -185,7 +196,10 @@ def _with_store(
 
 @keys.command("add")
 @options.takes(
-    role=("write", "read (dashboard), write (decide and reward) or admin (everything)."),
+    role=(
+        "decide",
+        "decide (decisions and rewards only), read (dashboard, exports), write (both) or admin (everything).",
+    ),
     experiment=("", "Restrict it to one experiment; default: all."),
     days=(0, "Days until it expires; 0: never."),
     address=ADDRESS,
@@ -197,7 +211,7 @@ def add_key(
 
     The store has only its hash. A running service accepts it within seconds.
 
-    Example: sparing keys add shop web-shop --role write --experiment banners
+    Example: sparing keys add shop web-shop --role decide --experiment banners
     """
     from sparing.errors import SettingError
     from sparing.service import events

@@ -63,8 +63,9 @@ class UnreachableError(SparingError):
 class Client:
     """A client of one experiment; threads may share it and its connections.
 
-    A decision is tried 1 + `retries` times under one request_id, so it is made once even if answers are lost. Every method raises
-    ServiceProblem if the service refuses the request, and UnreachableError if it does not answer in time.
+    A decision is tried 1 + `retries` times under one request_id, so it is made once even if answers are lost. A reward is sent again
+    under one reward_id, so it counts once. Every method raises ServiceProblem if the service refuses the request, and UnreachableError if
+    it does not answer in time.
 
     Parameters
     ----------
@@ -73,7 +74,7 @@ class Client:
     experiment : str
         Name of the experiment.
     key : str, optional
-        API key with the role `write`.
+        API key with the role `decide`; `about` and `decisions` need `write`, `correct` needs `admin`.
     timeout : float
         Seconds that one try of a decision may take; no try starts after `timeout` times the number of tries.
     fallback : label, optional
@@ -193,7 +194,12 @@ class Client:
         return self._batches("/decide/batch", DecideBatch, asked, DecideItems, timeout)
 
     def reward(
-        self, decision: DecideAnswer | str, value: float, action: Label | None = None
+        self,
+        decision: DecideAnswer | str,
+        value: float,
+        action: Label | None = None,
+        *,
+        reward_id: str | None = None,
     ) -> RewardAnswer | None:
         """Send the reward of a decision.
 
@@ -205,6 +211,8 @@ class Client:
             The reward.
         action : label, optional
             The action that was played, if it is not the decided one.
+        reward_id : str, optional
+            Of a partial reward (`aggregate=sum`): repeating one counts once; by default a new one for each call.
 
         Returns
         -------
@@ -215,7 +223,8 @@ class Client:
         if not named and not isinstance(decision, str):
             return None
         path = f"/decisions/{quote(named, safe='').replace('.', '%2E')}/reward"
-        return self._call("POST", path, RewardRequest(value, action), RewardAnswer)
+        body = RewardRequest(value, action, reward_id or str(uuid.uuid4()))
+        return self._call("POST", path, body, RewardAnswer)
 
     def reward_many(
         self, rewards: Iterable[tuple[DecideAnswer | str, float]]
@@ -233,7 +242,7 @@ class Client:
             In the order of the rewards: a ServiceProblem for each refused one, None for each fallback.
         """
         listed = [(one if isinstance(one, str) else one.decision_id, value) for one, value in rewards]
-        sent = [Rewarded(named, value) for named, value in listed if named]
+        sent = [Rewarded(named, value, None, str(uuid.uuid4())) for named, value in listed if named]
         items = iter(self._batches("/rewards/batch", RewardBatch, sent, RewardItems, DEFAULT_TIMEOUT))
         return [next(items) if named else None for named, _ in listed]
 

@@ -231,9 +231,11 @@ async def overview(
         recent=[msgspec.convert(recorded(experiment, one), Recent, from_attributes=True) for one in recent],
         health=health,
     )
-    problems = [Look("alarm", text) for text in ill]
-    looks = health_checks(model, page, closed, left_out, outside)
-    return msgspec.structs.replace(page, look=[*problems, *looks])
+    looks = [Look("alarm", text) for text in ill]
+    looks += health_checks(model, page, closed, left_out, outside)
+    if any(each.level == "alarm" for each in looks):
+        page = msgspec.structs.replace(page, health=msgspec.structs.replace(health, status="degraded"))
+    return msgspec.structs.replace(page, look=looks)
 
 
 async def _shares(
@@ -281,7 +283,7 @@ async def _health(
     this = (worker or f"process {os.getpid()}", model.seq, model.digest)
     taken = np.array(writer.latencies) * 1000
     return Health(
-        status="degraded" if ill else "healthy",
+        status="healthy",
         store=store.driver.kind,
         store_bytes=await store.driver.size(),
         model_seq=model.seq,

@@ -1,6 +1,9 @@
 """Problem details (RFC 9457): a status, a stable code, a sentence, and the name of the wrong field."""
 
+import contextlib
 import re
+import sys
+import traceback
 from http import HTTPStatus
 from typing import Any
 
@@ -20,6 +23,18 @@ KINDS = {
 }
 
 RETRY_AFTER = 1  # seconds
+
+
+def tell_operator(text: str) -> None:
+    """Write a line to the error stream; it may be a file on a full disk, which must not stop anything."""
+    with contextlib.suppress(OSError, ValueError):
+        print(f"sparing: {text}", file=sys.stderr, flush=True)
+
+
+def print_traceback() -> None:
+    """Write the present exception to the error stream, as `tell_operator` does."""
+    with contextlib.suppress(OSError, ValueError):
+        traceback.print_exc(file=sys.stderr)
 
 
 class Problem(msgspec.Struct, omit_defaults=True):

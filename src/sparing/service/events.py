@@ -77,6 +77,7 @@ class OutcomeEvent(Struct, gc=False):
     played: int | None = None  # the action that was played, if it is not the decided one
     action: int | None = None
     context: bytes | None = None
+    reward_id: str | None = None  # of the request, for a partial reward
 
 
 class ChangeEvent(Struct, gc=False):

@@ -43,6 +43,7 @@ REWARDS = (
 CHUNK = 2000
 SHOWN = 20  # decisions listed in a refusal
 LONGEST_RETENTION = 3.2e9  # seconds
+REWARD_WINDOW = 30 * 86400.0  # seconds, of a new experiment that does not set it
 # Events that may be replayed under the lock, and attempts to get below that before taking it.
 SHORT, PASSES = 2000, 5
 
@@ -107,8 +108,33 @@ def check_options(options: Options, learner: Learner) -> None:
         )
     if options.retention is not None and options.retention < (options.reward_window or 0.0):
         raise SettingError(
-            "retention is shorter than reward_window; must be as long, or contexts are erased before their rewards arrive"
+            f"retention={options.retention:g} is shorter than reward_window={options.reward_window:g}; must be as long, or contexts are "
+            "erased before their rewards arrive. Set both"
         )
+
+
+def given_options(given: Any) -> dict[str, Any]:
+    """Return the options that an `OptionsPatch` sets."""
+    return {
+        name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET
+    }
+
+
+def new_options(given: Any) -> Options:
+    """Return the options of a new experiment from an `OptionsPatch`: calls without a reward do not stay pending for ever.
+
+    A sum of rewards and a default reward need a window of their own, because they are learnt when it closes.
+    """
+    options = Options(**given_options(given))
+    if (
+        given.reward_window is not msgspec.UNSET
+        or options.aggregate == "sum"
+        or options.default_reward is not None
+    ):
+        return options
+    return msgspec.structs.replace(
+        options, reward_window=min(REWARD_WINDOW, options.retention or REWARD_WINDOW)
+    )
 
 
 def with_costs(options: Options, learner: Learner) -> Options:

@@ -25,6 +25,7 @@ UNSEEN = 0.01  # share of the last decisions with unseen values in a column for 
 
 # Recent decisions to check, searched among so many events.
 LAST, LATELY = 200, 50_000
+LARGEST = 2**16  # bytes of a context to check
 
 UNLIKELY = 0.001  # p-value below which a sample ratio mismatch is reported
 NAMED = 3  # actions listed in a sentence
@@ -50,9 +51,9 @@ async def out_of_range(store: Store, model: ExperimentState, upto: int) -> list[
     if encoder.is_raw:
         return []
     found = await store.driver.read(
-        "select context from decisions where experiment = $1 and seq > $2 and seq <= $3 and context is not null "
-        "order by seq desc limit $4",
-        *(model.experiment, upto - LATELY, upto, LAST),
+        "select context from decisions where experiment = $1 and seq > $2 and seq <= $3 and length(context) <= $4 "
+        "order by seq desc limit $5",
+        *(model.experiment, upto - LATELY, upto, LARGEST, LAST),
     )
     numbers, rows, unseen, some = _numbers(model), [], Counter[str](), 0
     for (stored,) in found:

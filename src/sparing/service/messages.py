@@ -13,6 +13,7 @@ Name = Annotated[str, Meta(pattern=f"^{NAME}$")]
 RequestKey = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00]*$")]
 Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=10**12)]
+ContextBytes = Annotated[int, Meta(ge=1, le=2**24)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MAX_BATCH = 1000
 
@@ -101,10 +102,14 @@ class DecideAnswer(Struct, omit_defaults=True):
 
 
 class RewardRequest(Struct, forbid_unknown_fields=True):
-    """The reward of a decision; `action` is the one played, if the experiment allows another than the decided one."""
+    """The reward of a decision; `action` is the one played, if the experiment allows another than the decided one.
+
+    Of a partial reward (`aggregate=sum`), the same `reward_id` again is a `duplicate`, so that a client can safely send it again.
+    """
 
     value: float
     action: Label | None = None
+    reward_id: RequestKey | None = None
 
 
 class CorrectRequest(Struct, forbid_unknown_fields=True):
@@ -126,6 +131,7 @@ class Rewarded(Struct, forbid_unknown_fields=True):
     decision_id: RequestKey
     value: float
     action: Label | None = None
+    reward_id: RequestKey | None = None
 
 
 class DecideBatch(Struct, forbid_unknown_fields=True):
@@ -191,6 +197,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     price: Annotated[float, Meta(ge=0)] | None = None
     unit: Annotated[str, Meta(max_length=16)] = ""
     retention: Annotated[float, Meta(gt=0)] | None = None  # seconds until a context is erased
+    max_context: ContextBytes = 2**16  # of a context by columns, as JSON; larger ones are refused
     # known cost of playing each action, by label, in units of the reward; in a change, those left out stay
     costs: dict[str, float] | None = None
 
@@ -198,7 +205,10 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
 OptionsPatch: Any = defstruct(
     "OptionsPatch",
     [(each.name, each.type | UnsetType, UNSET) for each in structs.fields(Options)],
-    namespace={"__doc__": "Options to change; those that are left out stay."},
+    namespace={
+        "__doc__": "Options to set. Those that are left out stay; of a new experiment they have their defaults, and `reward_window` is 30 days."
+    },
+    frozen=True,
     forbid_unknown_fields=True,
 )
 
@@ -229,7 +239,7 @@ class CreateRequest(Struct, forbid_unknown_fields=True):
     log: LogUpload
     learner: str = "economical"
     settings: dict[str, Any] = {}
-    options: Options = Options()
+    options: OptionsPatch = OptionsPatch()
 
 
 class ImportRequest(Struct, forbid_unknown_fields=True):
@@ -491,7 +501,7 @@ class Snapshot(Struct, frozen=True):
 
 
 class Health(Struct, frozen=True):
-    """Status of the service."""
+    """Status of the service: `degraded` if any check of the page is an alarm."""
 
     status: Literal["healthy", "degraded"]
     store: str

@@ -6,12 +6,11 @@ import gc
 import json
 import os
 import socket
-import sys
-import traceback
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import uvicorn
@@ -23,9 +22,9 @@ from sparing.asking.answers import with_actions, with_answers
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
 from sparing.service import dashboard, erasure, events, experiments, snapshots
-from sparing.service.errors import ServiceError, validation_detail
+from sparing.service.errors import ServiceError, print_traceback, tell_operator, validation_detail
 from sparing.service.http.auth import Guard
-from sparing.service.messages import Options
+from sparing.service.messages import Options, OptionsPatch
 from sparing.service.registry import ExperimentRegistry
 from sparing.service.store import open_store
 from sparing.service.store.driver import LostError, StoreError
@@ -37,6 +36,7 @@ POLL_SECONDS = 0.25  # for expired decisions and events of other workers
 GC_THRESHOLD = 20_000  # new objects between collections: requests make few reference cycles
 MAINTENANCE_SECONDS = 10.0  # for snapshots and retention
 HEARTBEAT = 5  # seconds
+LONGEST_ROUND = 900.0  # seconds of a periodic task that are an alarm
 # Settings for workers that uvicorn starts; they contain the key, so they are not on a command line.
 ENVIRONMENT = "SPARING_SERVICE"
 
@@ -104,13 +104,14 @@ class Service:
         self.started = events.now()
         self.alarms: dict[str, str] = {}
         self.failing: dict[str, str] = {}
+        self._rounds: dict[str, float] = {}  # when the present round of a periodic task began
         self.ready = False
         self._tasks: list[asyncio.Task[None]] = []
         self._looks = 0
 
     def alarms_of(self, name: str | None) -> list[str]:
         """Return the problems of this process that concern an experiment, or all of them."""
-        found = [*self.failing.values()]
+        found = [*self.failing.values(), *self._slow()]
         found += [text for known, text in self.alarms.items() if name in (None, known)]
         if jump := getattr(self.clock, "jump", 0):
             found.append(
@@ -118,6 +119,22 @@ class Service:
                 "Correct the clock. If the new time is right, restart the service"
             )
         return found
+
+    def _slow(self) -> list[str]:
+        now = time.monotonic()
+        return [
+            f"the {name} has taken {now - began:,.0f} s so far"
+            for name, began in self._rounds.items()
+            if now - began > LONGEST_ROUND
+        ]
+
+    def why_unready(self) -> str | None:
+        """Return why no requests should be sent here; None if the service is ready."""
+        if not self.ready:
+            return "starting"
+        if self.writer.idle:
+            return "the store could not be written in the last second"
+        return "; ".join(self.failing.values()) or None
 
     @property
     def shared(self) -> bool:
@@ -170,6 +187,7 @@ class Service:
         """Run a task again and again. A failed round is an alarm until one succeeds; a lost store ends the process."""
         while True:
             await asyncio.sleep(seconds)
+            self._rounds[name] = time.monotonic()
             try:
                 await task()
                 self.failing.pop(name, None)
@@ -178,8 +196,10 @@ class Service:
                 return
             except Exception as error:
                 if name not in self.failing and not isinstance(error, (ServiceError, StoreError)):
-                    traceback.print_exc(file=sys.stderr)
+                    print_traceback()
                 self.failing[name] = f"the {name} failed: {error}"
+            finally:
+                del self._rounds[name]
 
     async def _expire(self) -> None:
         if self.shared:
@@ -216,7 +236,7 @@ class Service:
                     self.alarms.pop(experiment.name, None)
             except (snapshots.MismatchError, FileError) as error:
                 self.alarms[experiment.name] = str(error)
-                print(f"sparing: {error}", file=sys.stderr, flush=True)
+                tell_operator(str(error))
 
     def app(self) -> Starlette:
         from sparing.service.http.app import routes
@@ -239,7 +259,7 @@ class Service:
         try:
             await self.start()
         except BaseException:
-            traceback.print_exc(file=sys.stderr)
+            print_traceback()
             os._exit(1)
 
 
@@ -283,12 +303,22 @@ async def _opened(known: ServerSettings) -> AsyncIterator[Service]:
         await service.store.close()
 
 
-def list_experiments(known: ServerSettings) -> tuple[list[str], bool]:
-    """Return the names of a store's experiments and whether a key is needed; refuse settings that cannot be served."""
+class StoreSummary(NamedTuple):
+    """The experiments of a store by name, those without a reward_window, and whether a key is needed."""
 
-    async def look() -> tuple[list[str], bool]:
+    names: list[str]
+    without_window: list[str]
+    locked: bool
+
+
+def list_experiments(known: ServerSettings) -> StoreSummary:
+    """Return what a store contains; refuse settings that cannot be served."""
+
+    async def look() -> StoreSummary:
         async with _opened(known) as service:
-            return [one.name for one in service.registry], service.guard.locked
+            windows = {one.name: one.model.options.reward_window for one in service.registry}
+            endless = [name for name, window in windows.items() if window is None]
+            return StoreSummary(list(windows), endless, service.guard.locked)
 
     return asyncio.run(look())
 
@@ -305,7 +335,7 @@ def make_experiment(
 ) -> str:
     """Create an experiment from a log; its learner also starts from `judged` answers, which were not logged."""
     experiments.check_name(name)
-    options = _options(rules)
+    options = parse_rules(rules)
     both = log
     if judged is not None:
         log = with_actions(log, judged.action_names)
@@ -322,18 +352,20 @@ def make_experiment(
     return f"{learner}, {made.n_actions} actions, warm-started from {log.n_rows:,} rows{more}"
 
 
-def _options(rules: Mapping[str, Any]) -> Options:
+def parse_rules(rules: Mapping[str, Any]) -> Options:
+    """Return the options of a new experiment from the command's rules."""
     unknown = [name for name in rules if name not in Options.__struct_fields__]
     if unknown:
         raise SettingError(
             f"--rule {unknown[0]} is unknown; must be one of {', '.join(Options.__struct_fields__)}"
         )
     try:
-        return msgspec.convert(dict(rules), Options, strict=False)
+        given = msgspec.convert(dict(rules), OptionsPatch, strict=False)
     except msgspec.ValidationError as error:
         detail, field = validation_detail(error, Options)
         name = field or ""
         raise SettingError(f"--rule {name}={rules.get(name)}: {detail.replace(' or null', '')}") from None
+    return experiments.new_options(given)
 
 
 def run(

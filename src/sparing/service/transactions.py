@@ -1,6 +1,6 @@
 """Request types, and the handler that turns a group of them into events and answers under the writer's lock."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -33,6 +33,7 @@ class Reward(NamedTuple):
     named: str
     value: float
     action: Label | None = None
+    reward_id: str | None = None
 
 
 class Activate(NamedTuple):
@@ -70,12 +71,29 @@ class TransactionHandler:
         self._ids: dict[bytes, StoredDecision] = {}
         self._requests: dict[tuple[int, str], StoredDecision] = {}
         self._seqs: dict[int, StoredDecision] = {}
+        self._parts: dict[tuple[int, str], OutcomeEvent] = {}
 
     def load(self, found: list[StoredDecision]) -> None:
         for one in found:
             self._ids[one.decision.decision_id] = self._seqs[one.decision.seq] = one
             if one.decision.request_id is not None:
                 self._requests[one.decision.experiment, one.decision.request_id] = one
+
+    def load_parts(self, found: list[OutcomeEvent]) -> None:
+        """Know partial rewards by their ids, so that a repeated one counts once."""
+        self._parts.update(
+            {(one.decision_seq, one.reward_id): one for one in found if one.reward_id is not None}
+        )
+
+    def decisions_of(self, works: Iterable[Request]) -> list[int]:
+        """Return the decisions among the loaded ones for which rewards with an id have come."""
+        named = [work for work in works if type(work) is Reward and work.reward_id is not None]
+        found = (
+            self._loaded(self.registry.get(work.experiment), work.named)
+            for work in named
+            if self.registry.has(work.experiment)
+        )
+        return sorted({one.decision.seq for one in found if one is not None})
 
     def record(self, experiment: Experiment, event: Event, x: Any = None) -> None:
         """Number an event and apply it; if the learner refuses it, nothing is recorded."""
@@ -121,6 +139,15 @@ class TransactionHandler:
                     f"request_id {asked.request_id!r} is the id of another decision. Use a new one",
                     "request_id",
                 )
+        packed = events.pack_context(given)
+        if isinstance(given, dict) and len(packed) > model.options.max_context:
+            raise ServiceError(
+                413,
+                "context_too_large",
+                f"the context has {len(packed):,} bytes as JSON; the experiment takes {model.options.max_context:,}. Send less, or raise its "
+                "option max_context",
+                "context",
+            )
         try:
             x = model.learner.context(given)
             mask = model.mask(asked.eligible)
@@ -133,7 +160,7 @@ class TransactionHandler:
                 work.request_hash,
                 work.subject,
                 None if asked.context_id is None else msgspec.json.encode(asked.context_id).decode(),
-                events.pack_context(given),
+                packed,
                 events.pack_mask(mask),
                 active=work.active,
                 costs=events.pack_costs(model.costs(asked.costs, mask)),
@@ -157,6 +184,11 @@ class TransactionHandler:
         model = experiment.model
         model.check_reward(work.value)
         played = self._played(model, decision, work.action)
+        if (
+            work.reward_id is not None
+            and (part := self._parts.get((decision.seq, work.reward_id))) is not None
+        ):
+            return _same_part(part, work, played)
         if closed is not None:
             return _again(closed, work.value, played)
         if decision.expires is not None and self.ts > decision.expires:
@@ -176,8 +208,10 @@ class TransactionHandler:
         else:
             kind = events.REWARD
         outcome = _outcome(decision, kind, work.value, played)
+        outcome.reward_id = work.reward_id if kind == events.PARTIAL else None
         self._close(experiment, decision, outcome)
         if kind == events.PARTIAL:
+            self.load_parts([outcome])
             return RewardAnswer("part", outcome.seq)
         return RewardAnswer("taken" if kind == events.REWARD else "unasked", outcome.seq)
 
@@ -237,11 +271,15 @@ class TransactionHandler:
             raise outdated(f"the experiment has changed; its ETag is now {experiment.model.config_seq}")
         return self.change(experiment, work.kind, work.body, work.who)
 
-    def _find(self, experiment: Experiment, named: str) -> StoredDecision:
+    def _loaded(self, experiment: Experiment, named: str) -> StoredDecision | None:
         identity = events.id_bytes(named)
         found = self._ids.get(identity) if identity is not None else None
         found = found or self._requests.get((experiment.number, named))
-        if found is None or found.decision.experiment != experiment.number:
+        return found if found is not None and found.decision.experiment == experiment.number else None
+
+    def _find(self, experiment: Experiment, named: str) -> StoredDecision:
+        found = self._loaded(experiment, named)
+        if found is None:
             raise not_found(f"there is no decision {named!r} in {experiment.name}", "unknown_decision")
         return found
 
@@ -281,6 +319,16 @@ def _outcome(
             raise conflict("erased", "the context of the decision was erased; its reward cannot be learnt")
         outcome.action, outcome.context = decision.action, decision.context
     return outcome
+
+
+def _same_part(part: OutcomeEvent, work: Reward, played: int | None) -> RewardAnswer:
+    if (part.value, part.played) == (work.value, played):
+        return RewardAnswer("duplicate", part.seq)
+    raise conflict(
+        "reward_conflict",
+        f"reward_id {work.reward_id!r} was used for the reward {part.value:g} of this decision. Use a new one",
+        "reward_id",
+    )
 
 
 def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnswer:

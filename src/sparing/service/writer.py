@@ -1,9 +1,7 @@
 """Group commit: requests that arrive during a commit are written together in the next one, and answered once they are durable."""
 
 import asyncio
-import itertools
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +9,7 @@ from typing import Any, TypeVar
 
 from sparing.errors import SparingError
 from sparing.service import events
-from sparing.service.errors import ServiceError, unavailable
+from sparing.service.errors import ServiceError, tell_operator, unavailable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event
 from sparing.service.registry import ExperimentRegistry
 from sparing.service.store import Store, StoredDecision, WriteBatch
@@ -22,6 +20,7 @@ MAX_GROUP = 128  # requests per commit: bounds the wait of those behind it
 IDLE_SECONDS = 1.0  # after the store failed
 MAX_EXPIRED = 1000  # decisions closed in one transaction
 MAX_RECENT = 4096  # decisions kept in memory for their rewards
+MAX_RECENT_BYTES = 16 * 2**20  # of their contexts
 EXIT_STORAGE_FAILED = 74
 Result = TypeVar("Result")
 QueuedRequest = tuple[Request, "asyncio.Future[Any]", float]
@@ -29,12 +28,37 @@ QueuedRequest = tuple[Request, "asyncio.Future[Any]", float]
 
 def exit_process(error: BaseException) -> None:
     """End the process; a restart reads the disk again."""
-    print(
-        f"sparing: the store failed, and the state of the last commit is unknown; stopping: {error}",
-        file=sys.stderr,
-        flush=True,
-    )
+    tell_operator(f"the store failed, and the state of the last commit is unknown; stopping: {error!r}")
     os._exit(EXIT_STORAGE_FAILED)
+
+
+class RecentDecisions:
+    """The last decisions by their ids, at most `MAX_RECENT` with contexts of at most `MAX_RECENT_BYTES`; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, DecisionEvent] = {}
+        self.size = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, decision_id: bytes) -> DecisionEvent | None:
+        return self._known.get(decision_id)
+
+    def add(self, event: DecisionEvent) -> None:
+        self._known[event.decision_id] = event
+        self.size += stored_bytes(event)
+        while len(self._known) > MAX_RECENT or self.size > MAX_RECENT_BYTES:
+            self.size -= stored_bytes(self._known.pop(next(iter(self._known))))
+
+    def clear(self) -> None:
+        self._known.clear()
+        self.size = 0
+
+
+def stored_bytes(event: DecisionEvent) -> int:
+    """Return the bytes of the parts of a decision that have no fixed size."""
+    return len(event.context or b"") + len(event.costs or b"") + len(event.eligible or b"")
 
 
 class Writer:
@@ -54,7 +78,7 @@ class Writer:
         self._exclusive = asyncio.Lock()
         self._idle_until = 0.0
         self._spoilt: set[int] = set()
-        self._recent: dict[bytes, DecisionEvent] = {}
+        self._recent = RecentDecisions()
         self._task: asyncio.Task[None] | None = None
         self.groups = self.decided = 0
         self.decided_seconds = 0.0
@@ -62,6 +86,12 @@ class Writer:
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="writer")
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """End the process if the writer has failed: nobody would answer requests any more."""
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.lost(error)
 
     async def stop(self) -> None:
         while self._queue:
@@ -111,7 +141,7 @@ class Writer:
         except ServiceError as problem:
             answers = [problem] * len(group)
         except SparingError as problem:  # such as a missing state file
-            print(f"sparing: requests failed: {problem}", file=sys.stderr, flush=True)
+            tell_operator(f"requests failed: {problem}")
             answers = [unavailable("failed", "the store cannot be read; nothing was changed")] * len(group)
         done = time.monotonic()
         for (work, future, began), given in zip(group, answers, strict=True):
@@ -159,6 +189,8 @@ class Writer:
             except ServiceError:
                 continue
             transaction.load(await self.store.find_requests(number, some))
+        if any(type(work) is Reward and work.reward_id is not None for work in works):
+            transaction.load_parts(await self.store.find_parts(transaction.decisions_of(works)))
 
     async def exclusive(self, operation: Callable[[TransactionHandler], Awaitable[Result]]) -> Result:
         async with self._exclusive:
@@ -205,7 +237,7 @@ class Writer:
                 raise unavailable("store", f"the store could not be written: {error}. Try again") from error
             if isinstance(error, SparingError) or not isinstance(error, Exception):
                 raise
-            print(f"sparing: requests were not written: {error!r}", file=sys.stderr, flush=True)
+            tell_operator(f"requests were not written: {error!r}")
             raise unavailable("failed", "the request failed; nothing was changed") from error
         self.registry.seq = rows.last_seq
         self.groups += 1
@@ -216,11 +248,9 @@ class Writer:
         """Keep recent decisions, whose rewards come soon; drop them all after a change of an experiment."""
         for event in written:
             if type(event) is DecisionEvent:
-                self._recent[event.decision_id] = event
+                self._recent.add(event)
             elif type(event) is ChangeEvent:
                 self._recent.clear()
-        for old in list(itertools.islice(self._recent, max(0, len(self._recent) - MAX_RECENT))):
-            del self._recent[old]
 
     async def _undo(self, rows: WriteBatch | None, transaction: TransactionHandler | None) -> None:
         if rows is None:
@@ -230,7 +260,7 @@ class Writer:
         try:
             await self.store.rollback()
         except StoreError as error:
-            print(f"sparing: the rollback failed: {error}", file=sys.stderr, flush=True)
+            tell_operator(f"the rollback failed: {error}")
 
 
 def _result_or_error(transaction: TransactionHandler, work: Request) -> Any:

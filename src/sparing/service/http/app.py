@@ -45,6 +45,7 @@ class ServiceCollector(Collector):
     service: Service
     shown: list[Experiment]
     totals: dict[str, list[HourlyTotal]]
+    alarms: int
 
     def collect(self) -> Iterator[Metric]:
         kinds = ["experiment", "reason", "arm", "asked"]
@@ -83,18 +84,22 @@ class ServiceCollector(Collector):
         took.add_metric([], writer.decided, writer.decided_seconds)
         yield took
         yield GaugeMetricFamily(
-            "sparing_alarms",
-            "Problems that need an operator.",
-            value=len(self.service.alarms_of(None)),
+            "sparing_ready", "1 if /readyz answers 200.", value=float(self.service.why_unready() is None)
         )
+        yield GaugeMetricFamily("sparing_alarms", "Alarms on the dashboard.", value=self.alarms)
 
 
 async def text(service: Service, only: str | None) -> bytes:
     """Return all metrics, or those of one experiment, in the format of Prometheus."""
     shown = [one for one in service.registry if only in (None, one.name)]
     totals = {one.name: await service.store.totals(one.number) for one in shown}
+    alarms = set(service.alarms_of(only))
+    for one in shown:
+        looks = (await experiments.page_of(service, one)).look
+        found = [each.text for each in looks if each.level == "alarm" and each.text not in alarms]
+        alarms |= {f"{one.name}: {text}" for text in found}
     registry = CollectorRegistry()
-    registry.register(ServiceCollector(service, shown, totals))
+    registry.register(ServiceCollector(service, shown, totals, len(alarms)))
     return generate_latest(registry)
 
 
@@ -128,8 +133,8 @@ async def healthz(request: Request) -> Response:
 
 async def readyz(request: Request) -> Response:
     service: Service = request.app.state.service
-    said = "; ".join(service.failing.values()) or "ready" if service.ready else "starting"
-    return Response(f"{said}\n", 200 if said == "ready" else 503, media_type="text/plain")
+    why = service.why_unready()
+    return Response(f"{why or 'ready'}\n", 503 if why else 200, media_type="text/plain")
 
 
 async def document(request: Request) -> Response:

@@ -12,7 +12,13 @@ from sparing.service import events
 from sparing.service.errors import ServiceError
 from sparing.service.store.store import Store, StoredKey
 
-ROLES = ("read", "write", "admin")
+# What a key of each role may do.
+ROLES = {
+    "decide": frozenset({"decide"}),
+    "read": frozenset({"read"}),
+    "write": frozenset({"decide", "read"}),
+    "admin": frozenset({"decide", "read", "admin"}),
+}
 PREFIX = "sp_"
 COOKIE = "sparing_session"
 SESSION = 12 * 3600  # seconds
@@ -101,7 +107,7 @@ class Guard:
                 "Authorization",
             )
         wanted = experiment is not None or role == "read" or chooses
-        if ROLES.index(caller.role) < ROLES.index(role):
+        if role not in ROLES[caller.role]:
             raise ServiceError(
                 403, "forbidden", f"the key has the role {caller.role}; this request needs {role}"
             )
@@ -143,6 +149,10 @@ class Guard:
         caller = self._by_hash(hashed(key))
         if caller is None:
             raise ServiceError(401, "unauthorized", INVALID_KEY, "key")
+        if "read" not in ROLES[caller.role]:
+            raise ServiceError(
+                403, "forbidden", f"the key has the role {caller.role}; the dashboard needs read", "key"
+            )
         payload = hashed(key) + (events.now() // events.SECOND + SESSION).to_bytes(8)
         return base64.urlsafe_b64encode(payload + self._mark(payload)).decode()
 
@@ -163,7 +173,9 @@ class Guard:
             if not hmac.compare_digest(self._mark(payload), mark) or not alive:
                 return None
             caller = self._by_hash(payload[:32])
-            return None if caller is None else caller._replace(role="read")
+            if caller is None or "read" not in ROLES[caller.role]:
+                return None
+            return caller._replace(role="read")
         return None
 
 

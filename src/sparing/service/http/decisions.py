@@ -55,7 +55,7 @@ def hashed_subject(service: Service, subject: str | None) -> bytes | None:
     return hashlib.blake2b(subject.encode(), key=service.store.salt, digest_size=16).digest()
 
 
-@endpoint("POST", EXPERIMENT + "/decide", role="write")
+@endpoint("POST", EXPERIMENT + "/decide", role="decide")
 async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAnswer:
     """Decide in a context: the action to play, whether its reward is needed, and why.
 
@@ -66,11 +66,11 @@ async def decide(service: Service, call: Call, body: DecideRequest) -> DecideAns
     return answer
 
 
-@endpoint("POST", EXPERIMENT + "/decisions/{decision:any}/reward", role="write")
+@endpoint("POST", EXPERIMENT + "/decisions/{decision:any}/reward", role="decide")
 async def reward(service: Service, call: Call, body: RewardRequest) -> RewardAnswer:
     """Send the reward of a decision, by its decision_id or request_id. The first reward counts; the same one again is a `duplicate`."""
     path = call.path
-    work = Reward(path["experiment"], path["decision"], body.value, body.action)
+    work = Reward(path["experiment"], path["decision"], body.value, body.action, body.reward_id)
     answer: RewardAnswer = await service.writer.submit(work)
     return answer
 
@@ -84,18 +84,18 @@ async def correct(service: Service, call: Call, body: CorrectRequest) -> RewardA
     )
 
 
-@endpoint("POST", EXPERIMENT + "/decide/batch", role="write")
+@endpoint("POST", EXPERIMENT + "/decide/batch", role="decide")
 async def decide_batch(service: Service, call: Call, body: DecideBatch) -> DecideItems:
     """Decide in many contexts, in order; every item has its own status."""
     works = [asked(service, call.path["experiment"], one) for one in body.decisions]
     return DecideItems([_item(DecideItem, found) for found in await service.writer.submit_all(works)])
 
 
-@endpoint("POST", EXPERIMENT + "/rewards/batch", role="write")
+@endpoint("POST", EXPERIMENT + "/rewards/batch", role="decide")
 async def reward_batch(service: Service, call: Call, body: RewardBatch) -> RewardItems:
     """Send rewards of many decisions; every item has its own status."""
     name = call.path["experiment"]
-    works = [Reward(name, one.decision_id, one.value, one.action) for one in body.rewards]
+    works = [Reward(name, one.decision_id, one.value, one.action, one.reward_id) for one in body.rewards]
     return RewardItems([_item(RewardItem, found) for found in await service.writer.submit_all(works)])
 
 

@@ -4,8 +4,6 @@ import asyncio
 import inspect
 import json
 import re
-import sys
-import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, get_type_hints
@@ -24,6 +22,7 @@ from sparing.service.errors import (
     Problem,
     ServiceError,
     not_found,
+    print_traceback,
     unavailable,
     validation_detail,
 )
@@ -140,7 +139,7 @@ class Endpoint:
         except SparingError as error:
             reply = self.refusal(ServiceError(422, "invalid", str(error)))
         except Exception:
-            traceback.print_exc(file=sys.stderr)
+            print_traceback()
             reply = self.refusal(
                 ServiceError(500, "internal", "internal error; the server log has the details")
             )

@@ -21,7 +21,7 @@ from sparing.log.log import Log
 from sparing.online.learner import Learner
 from sparing.service import dashboard, events
 from sparing.service.errors import outdated, unprocessable
-from sparing.service.experiments import check_name, check_options, make_learner
+from sparing.service.experiments import check_name, check_options, given_options, make_learner, new_options
 from sparing.service.experiments import create as create_experiment
 from sparing.service.experiments import import_log as restart_from_log
 from sparing.service.http.endpoint import DIGITS, EXPERIMENT, JSON, MAX_LOG_BODY, Call, Reply, endpoint
@@ -39,6 +39,7 @@ from sparing.service.messages import (
     OptionsPatch,
     Overview,
 )
+from sparing.service.registry import Experiment
 from sparing.service.server import Service
 from sparing.service.transactions import ChangeSettings
 
@@ -117,7 +118,7 @@ async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
     log, learner = await asyncio.to_thread(make)
     config = {"learner": body.learner, "settings": body.settings, "columns": body.log.columns}
     made = await create_experiment(
-        service.writer, body.name, log, learner, body.options, config, who=call.caller.name
+        service.writer, body.name, log, learner, new_options(body.options), config, who=call.caller.name
     )
     return Listed(made.name, made.model.mode)
 
@@ -127,7 +128,7 @@ async def configure(service: Service, call: Call, body: OptionsPatch) -> Options
     """Change options; omitted ones stay. With If-Match, only if the experiment is unchanged since (412)."""
     experiment = service.registry.get(call.path["experiment"])
     model = experiment.model
-    said = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not msgspec.UNSET}
+    said = given_options(body)
     if said.get("costs") is not None:  # those that are left out stay
         said["costs"] = {**(model.options.costs or {}), **said["costs"]}
     changed = msgspec.structs.replace(model.options, **said)
@@ -162,7 +163,11 @@ async def about(service: Service, call: Call) -> About:
 @endpoint("GET", EXPERIMENT + "/summary", role="read")
 async def summary(service: Service, call: Call) -> Overview:
     """All data of the dashboard."""
-    experiment = service.registry.get(call.path["experiment"])
+    return await page_of(service, service.registry.get(call.path["experiment"]))
+
+
+async def page_of(service: Service, experiment: Experiment) -> Overview:
+    """Return the data of an experiment's dashboard, with the problems of this process."""
     return await dashboard.overview(
         service.writer,
         experiment,

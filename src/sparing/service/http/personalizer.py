@@ -101,7 +101,7 @@ def microsoft(error: ServiceError) -> Reply:
 
 
 SETTINGS: dict[str, Any] = {
-    "role": "write",
+    "role": "decide",
     "chooses": True,
     "refusal": microsoft,
     "shape": ("application/json", ErrorResponse),

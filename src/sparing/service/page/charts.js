@@ -9,9 +9,9 @@ export function niceTicks(low, high, most) {
   const rough = (high - low || Math.abs(high) || 1) / Math.max(1, most);
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 2.5, 5, 10].map((m) => m * power).find((s) => s >= rough * 0.999) ?? 10 * power;
-  const ticks = [];
-  for (let n = Math.ceil(low / step - 1e-9); n <= Math.floor(high / step + 1e-9); n += 1) ticks.push(n * step);
-  return ticks;
+  const first = Math.ceil(low / step - 1e-9);
+  const count = Math.floor(high / step + 1e-9) - first + 1;
+  return Array.from({ length: Math.min(3 * most + 3, Math.max(0, count) || 0) }, (_, n) => (first + n) * step);
 }
 
 export const stepOf = (ticks) => (ticks.length > 1 ? ticks[1] - ticks[0] : Math.abs(ticks[0]) || 1);
@@ -23,7 +23,9 @@ export function padded(low, high) {
 }
 
 export function tickText(value, step) {
-  const places = [0, 1, 2, 3, 4, 5, 6].find((p) => Math.abs(step * 10 ** p - Math.round(step * 10 ** p)) < 1e-6);
+  if (value === 0) return "0";
+  if (Math.abs(value) >= 1e9) return number(value, -Math.floor(Math.log10(step)));
+  const places = [0, 1, 2, 3, 4, 5, 6].find((p) => step * 10 ** p > 0.5 && Math.abs(step * 10 ** p - Math.round(step * 10 ** p)) < 1e-6);
   return number(value, places ?? decimals(step, 1));
 }
 
@@ -54,19 +56,21 @@ const at = (x) => x.toFixed(1);
 export function frame(node, { start, end, low, high, ticks, right = MARGIN.right }) {
   const width = Math.max(220, node.clientWidth);
   const height = Math.max(120, node.clientHeight);
-  const x = scale(start, end, MARGIN.left, width - right);
-  const y = scale(low, high, height - MARGIN.bottom, MARGIN.top);
   const step = stepOf(ticks);
+  const names = ticks.map((tick) => tickText(tick, step));
+  const left = Math.min(0.3 * width, Math.max(MARGIN.left, 16 + 6.5 * Math.max(0, ...names.map((name) => name.length))));
+  const x = scale(start, end, left, width - right);
+  const y = scale(low, high, height - MARGIN.bottom, MARGIN.top);
   const drawing = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" });
-  for (const tick of ticks) {
+  for (const [index, tick] of ticks.entries()) {
     drawing.append(
-      svg("line", { class: tick === 0 ? "grid zero" : "grid", x1: MARGIN.left, x2: width - right, y1: at(y(tick)), y2: at(y(tick)) }),
-      svg("text", { class: "tick", x: MARGIN.left - 7, y: at(y(tick)), dy: "0.33em", "text-anchor": "end" }, tickText(tick, step)),
+      svg("line", { class: tick === 0 ? "grid zero" : "grid", x1: at(left), x2: width - right, y1: at(y(tick)), y2: at(y(tick)) }),
+      svg("text", { class: "tick", x: at(left - 7), y: at(y(tick)), dy: "0.33em", "text-anchor": "end" }, names[index]),
     );
   }
-  for (const [when, name] of timeTicks(start, end, Math.max(2, Math.floor((width - MARGIN.left - right) / 74)))) {
+  for (const [when, name] of timeTicks(start, end, Math.max(2, Math.floor((width - left - right) / 74)))) {
     const place = x(when);
-    const anchor = name === "now" ? "end" : place < MARGIN.left + 18 ? "start" : "middle";
+    const anchor = name === "now" ? "end" : place < left + 18 ? "start" : "middle";
     drawing.append(
       svg("line", { class: "notch", x1: at(place), x2: at(place), y1: height - MARGIN.bottom, y2: height - MARGIN.bottom + 4 }),
       svg("text", { class: "tick", x: at(place), y: height - 7, "text-anchor": anchor }, name),

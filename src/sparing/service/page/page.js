@@ -128,7 +128,7 @@ function renderHeader({ name, mode, learner, log_rows: rows, health, look }) {
   const [word, level] = MODES[mode] ?? [mode, "warning"];
   const alarms = look.filter((one) => one.level === "alarm").length;
   const well = health.status === "healthy" && alarms === 0;
-  const status = health.status === "healthy" && alarms > 0 ? plural(alarms, "alarm") : health.status;
+  const status = alarms > 0 ? plural(alarms, "alarm") : health.status;
   fill(
     byId("badges"),
     el("span", { class: `badge ${well ? "good" : "alarm"}` }, `${well ? "✓" : "✕"} ${status}`),

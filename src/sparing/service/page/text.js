@@ -46,23 +46,43 @@ export const NONE = "–";
 
 const missing = (x) => x === null || x === undefined || !Number.isFinite(x);
 
+const LARGE = 1e9;
+const FINEST = 6;
+const SUPERSCRIPTS = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+// A number of any size in a few characters, such as 1.23×10¹⁵.
+function scientific(x, digits) {
+  const [mantissa, power] = Math.abs(x).toExponential(Math.min(5, Math.max(0, digits))).split("e");
+  const short = mantissa.includes(".") ? mantissa.replace(/\.?0+$/, "") : mantissa;
+  return `${x < 0 ? MINUS : ""}${short}×10${[...power.replace("+", "")].map((sign) => SUPERSCRIPTS[sign]).join("")}`;
+}
+
+const magnitude = (x) => Math.floor(Math.log10(Math.abs(x)));
+
+// At most six decimals, and no more than nine digits before them; others are written with a power of ten.
 export function number(x, decimals = 0) {
   if (missing(x)) return NONE;
+  if (Math.abs(x) >= LARGE) return scientific(x, decimals < 0 ? magnitude(x) + decimals : 2);
+  if (decimals > FINEST) return Math.abs(x) < 0.5 * 10 ** -decimals ? "0" : scientific(x, magnitude(x) + decimals);
   const [whole, part] = Math.abs(x).toFixed(decimals).split(".");
   const grouped = whole.replace(/\B(?=(\d{3})+$)/g, THIN);
   const digits = part ? `${grouped}.${part}` : grouped;
   return x < 0 && /[1-9]/.test(digits) ? MINUS + digits : digits;
 }
 
-// Decimals that show `digits` significant digits of x, and never more than six.
+// Decimals that show `digits` significant digits of x: at most six, unless they would show nothing of it.
 export function decimals(x, digits = 2) {
   if (missing(x)) return digits;
   if (x === 0) return 0;
-  return Math.min(6, Math.max(0, digits - 1 - Math.floor(Math.log10(Math.abs(x)))));
+  const wanted = Math.max(0, digits - 1 - magnitude(x));
+  return Math.abs(x) < 10 ** -FINEST ? wanted : Math.min(FINEST, wanted);
 }
 
 // Decimals for an estimate of which half the interval is known: two digits of it if it begins with 1 or 2, else one.
-export const precision = (half) => Math.min(4, decimals(half, Number(Math.abs(half).toExponential()[0]) < 3 ? 2 : 1));
+export function precision(half) {
+  const wanted = decimals(half, Number(Math.abs(half).toExponential()[0]) < 3 ? 2 : 1);
+  return Math.abs(half) < 1e-4 ? wanted : Math.min(4, wanted);
+}
 
 export const significant = (x, digits = 3) => number(x, decimals(x, digits));
 

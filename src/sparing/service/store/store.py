@@ -22,6 +22,7 @@ OUTCOMES = (
     "case when o.kind = 'learnt' then coalesce(o.played, d.action) end, d.context from outcomes o "
     "left join decisions d on d.seq = o.decision_seq and o.kind = 'learnt' where o.experiment = $1 and o.seq > $2 and o.seq <= $3 order by o.seq limit $4"
 )
+PARTS = "select seq, experiment, ts, decision_seq, kind, value, played, null, null, reward_id from outcomes where reward_id is not null and"
 CHANGES = "select seq, experiment, ts, kind, body, who from changes"
 MARKS = ", ".join(f"${i + 1}" for i in range(len(DecisionEvent.__struct_fields__)))
 
@@ -176,12 +177,12 @@ class Store:
         if decided:
             await self.driver.many(f"insert into decisions values ({MARKS})", decided)
         closed = [
-            (*msgspec.structs.astuple(one)[:7], int(one.kind in events.CLOSING))
+            (*msgspec.structs.astuple(one)[:7], int(one.kind in events.CLOSING), one.reward_id)
             for one in rows.events
             if type(one) is OutcomeEvent
         ]
         if closed:
-            await self.driver.many("insert into outcomes values ($1, $2, $3, $4, $5, $6, $7, $8)", closed)
+            await self.driver.many("insert into outcomes values ($1, $2, $3, $4, $5, $6, $7, $8, $9)", closed)
         changed = [msgspec.structs.astuple(one) for one in rows.events if type(one) is ChangeEvent]
         if changed:
             await self.driver.many("insert into changes values ($1, $2, $3, $4, $5, $6)", changed)
@@ -215,6 +216,11 @@ class Store:
     async def find_requests(self, experiment: int, requests: Sequence[str]) -> list[StoredDecision]:
         start = f"{FOUND} d.experiment = $1 and"
         return list(map(_found, await self.driver.matching(start, "d.request_id", requests, experiment)))
+
+    async def find_parts(self, decisions: Sequence[int]) -> list[OutcomeEvent]:
+        """Return the partial rewards with an id of these decisions, in the transaction."""
+        found = await self.driver.matching(PARTS, "decision_seq", decisions)
+        return [OutcomeEvent(*row) for row in found]
 
     async def add_experiment(self, name: str, config: str) -> int:
         """Add an experiment in the transaction; return its number."""
