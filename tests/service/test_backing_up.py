@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 
@@ -10,9 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from service.building import NAME, contexts, decide, live, ran, replayed, reward, same, trial
+from service.clusters import PASSWORD
 from sparing.cli import app
 from sparing.errors import FileError
-from sparing.service import erasure, experiments, maintenance, snapshots
+from sparing.service import dumps, erasure, experiments, maintenance, snapshots
 from sparing.service.maintenance import backup
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
@@ -204,33 +206,105 @@ def test_a_store_that_cannot_be_written_to_is_backed_up_all_the_same(tmp_path, m
     ran(run())
 
 
-def test_of_another_database_the_states_are_copied(tmp_path, monkeypatch):
-    """As for PostgreSQL: here a driver that is not SQLite's own stands in."""
+async def restored(folder, address):
+    """The state in a store in PostgreSQL after a verification, as a start has it."""
+    store = open_store(folder, address)
+    await store.open()
+    try:
+        (verdict,) = await maintenance.verify(store)
+        assert not verdict.faults
+        registry = ExperimentRegistry(store)
+        await registry.catch_up(await store.last_seq())
+        return registry.get(NAME).model, verdict
+    finally:
+        await store.close()
 
-    class Elsewhere:
-        def __init__(self, driver):
-            self._driver = driver
 
-        def __getattr__(self, name):
-            return getattr(self._driver, name)
-
-    def elsewhere(folder, address=None, **settings):
-        store = open_store(folder)
-        store.driver, store.address = Elsewhere(store.driver), address
-        return store
+@pytest.mark.parametrize("where", ["a database", "a schema"])
+def test_a_backup_of_postgresql_is_of_one_moment(cluster, on_postgres, tmp_path, monkeypatch, where):
+    """Retention replaces the state file at the floor while the database is dumped; the copy has the one that the dump needs."""
+    address = cluster.database("") if where == "a database" else on_postgres.address
+    plain, late = dumps._run, []
 
     async def run():
-        async with trial(tmp_path / "store") as writer:
-            await live(writer, 1, 5)
-            await snapshots.snapshot_here(writer, only(writer))
-            monkeypatch.setattr("sparing.service.store.open_store", elsewhere)
-            done = await backup(tmp_path / "store", tmp_path / "copy", address="postgresql://u:secret@h/d")
-            assert done.files == 2
-            assert "Run pg_dump" in done.notes[0]
-            assert "secret" not in done.notes[0]
-            assert {path.name for path in (tmp_path / "copy").iterdir()} == {"bases", "snapshots"}
+        options = Options(explore=1.0)
+        async with trial(None, store=open_store(tmp_path / "store", address), options=options) as writer:
+            answers = await live(writer, 1, 10, missing=0.3)
+            await erasure.erase(writer, NAME, decision_id=answers[0].decision_id, who="test")
+            await live(writer, 2, 5)
+            before, loop = await replayed(writer), asyncio.get_running_loop()
+
+            async def meanwhile():
+                await live(writer, 3, 5)
+                await erasure.erase(writer, NAME, decision_id=answers[1].decision_id, who="test")
+
+            def slowly(name, words, more):
+                assert PASSWORD not in " ".join(words)
+                if name == "pg_dump":
+                    late.append(asyncio.run_coroutine_threadsafe(meanwhile(), loop).result())
+                plain(name, words, more)
+
+            monkeypatch.setattr(dumps, "_run", slowly)
+            done = await backup(tmp_path / "store", tmp_path / "copy", address=address)
+            assert late
+            assert (done.last_seq, done.files, done.notes) == (before.seq, 2, [])
+            return before
+
+    before = ran(run())
+    assert (tmp_path / "copy" / "database.dump").stat().st_mode & 0o077 == 0
+    target = cluster.database("")
+    command = [
+        dumps._program("pg_restore"),
+        "--no-owner",
+        "--exit-on-error",
+        "--dbname=",
+        str(tmp_path / "copy" / "database.dump"),
+    ]
+    command[3] = f"--dbname={target.rsplit('/', 1)[1]}"
+    subprocess.run(command, env={**os.environ, **dumps.variables(target)}, check=True)
+    if where == "a schema":
+        target += "?" + address.split("?")[1]
+    model, verdict = ran(restored(tmp_path / "copy", target))
+    same(model, before)
+    assert verdict.recomputed == 5
+
+
+def test_a_dump_that_fails_leaves_nothing(on_postgres, tmp_path, monkeypatch):
+    async def run():
+        async with trial(None, store=on_postgres()) as writer:
+            await live(writer, 1, 3)
+            monkeypatch.setattr(dumps, "_program", lambda name: "false")
+            with pytest.raises(FileError, match="cannot copy the database"):
+                await backup(on_postgres.folder, tmp_path / "copy", address=on_postgres.address)
+            monkeypatch.undo()
+            monkeypatch.setenv("PATH", "")
+            monkeypatch.setattr(dumps, "PROGRAMS", str(tmp_path))
+            with pytest.raises(FileError, match="pg_dump is not installed"):
+                await backup(on_postgres.folder, tmp_path / "copy", address=on_postgres.address)
+            assert sorted(path.name for path in tmp_path.iterdir()) == ["store"]
 
     ran(run())
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        (
+            "postgresql://u:p%40w@db.example:5433/shop",
+            {"USER": "u", "PASSWORD": "p@w", "HOST": "db.example", "PORT": "5433"},
+        ),
+        (
+            "postgres://[::1]:5432/shop?sslmode=require&search_path=x",
+            {"HOST": "::1", "PORT": "5432", "SSLMODE": "require"},
+        ),
+        ("postgresql://u@a:1,b/shop", {"USER": "u", "HOST": "a,b", "PORT": "1,"}),
+        ("postgresql:///shop?host=/run/sockets&user=u", {"HOST": "/run/sockets", "USER": "u"}),
+    ],
+)
+def test_programs_connect_where_the_service_does(address, expected):
+    assert dumps.variables(address) == {f"PG{name}": value for name, value in expected.items()} | {
+        "PGDATABASE": "shop"
+    }
 
 
 def test_the_command(tmp_path):

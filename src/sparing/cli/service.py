@@ -290,8 +290,8 @@ def backup(
 ) -> None:
     """Copy a store, also while it is served.
 
-    The copy has the database and the state files it needs, is checked, and can be served by `sparing serve`. Of
-    PostgreSQL only the state files are copied: run pg_dump for the rest.
+    The copy has the database and the state files it needs, is checked, and can be served by `sparing serve`. A
+    database in PostgreSQL is copied by its pg_dump, as of the same moment, into database.dump: run pg_restore first.
 
     Example: sparing backup shop shop-2026-11-17
     """

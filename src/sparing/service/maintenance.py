@@ -12,6 +12,7 @@ from sparing import archive
 from sparing.errors import FileError, SparingError
 from sparing.service import events, state_files
 from sparing.service import store as stores
+from sparing.service.dumps import DATABASE_DUMP, dump
 from sparing.service.store import Store
 from sparing.service.store.driver import LostError, StoreError
 from sparing.service.store.sqlite import Sqlite
@@ -20,10 +21,6 @@ from sparing.service.verification import VerificationResult, verify
 __all__ = ["Backup", "VerificationResult", "backup", "verify"]
 
 TRIES = 3  # an erasure may remove a state file during the copy
-DUMP = (
-    "This backup does not contain the database. Run pg_dump before this command, and keep the dump with this folder. "
-    "A dump made after it could refer to state files that are not in this folder."
-)
 
 
 class Backup(NamedTuple):
@@ -53,7 +50,7 @@ async def backup(
 ) -> Backup:
     """Copy a store into a new folder, check the copy, and record the time in the store.
 
-    Of a store in PostgreSQL only the state files are copied; a note explains how to copy the database.
+    A database in PostgreSQL is copied by pg_dump, as it was when its state files were listed, into `DATABASE_DUMP`.
     """
     source, target = Path(folder), Path(destination)
     if target.exists() or target.is_symlink():
@@ -68,8 +65,7 @@ async def backup(
             part.rename(target)
         finally:
             shutil.rmtree(part, ignore_errors=True)
-    notes = [] if address is None else [DUMP]
-    notes += await _take_note(source, address)
+    notes = await _take_note(source, address)
     size = sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
     return Backup(target, last_seq, files, size, notes)
 
@@ -99,9 +95,12 @@ async def _copied(store: Store, part: Path) -> tuple[int, int]:
         _check_database(path)
         async with Store(part, Sqlite(path)).reading() as copy:
             last_seq, found = await copy.last_seq(), await states_of(copy)
-    else:
+        return last_seq, sum(_copy(store.folder, part, one) for one in found)
+    async with store.driver.one_view():  # of the files and of the dump
         last_seq, found = await store.last_seq(), await states_of(store)
-    return last_seq, sum(_copy(store.folder, part, one) for one in found)
+        files = sum(_copy(store.folder, part, one) for one in found)  # first: an erasure deletes some
+        await dump(store, part / DATABASE_DUMP)
+    return last_seq, files
 
 
 async def states_of(store: Store) -> list[BackedUpState]:
