@@ -60,6 +60,7 @@ from sparing.policies.files import save_policy as save_policy
 from sparing.policies.pi_plus import pi_plus as pi_plus
 from sparing.policies.scorer import Scorer as Scorer
 from sparing.policies.scorer import load_scorer as load_scorer
+from sparing.report.notebook import progress as progress
 from sparing.simulation import datasets as datasets
 from sparing.simulation.simulate import Trace as Trace
 from sparing.simulation.simulate import simulate as simulate

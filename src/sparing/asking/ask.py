@@ -38,6 +38,7 @@ from sparing.validation import number as checked_number
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
 DRAWS = 256  # of the reward means that a queue may lead to
 
@@ -322,6 +323,22 @@ class Queue:
     def to_frame(self) -> "pandas.DataFrame":
         """Return the queue as a pandas frame: `id`, `row`, the raw columns, `action`, `worth`, `why`, and an empty `reward`."""
         return notebook.frame(files.table(self))
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw what each call is worth, in the order of the queue.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            By default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from sparing.asking.figure import plot
+
+        return plot(self, axes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the queue as JSON values."""

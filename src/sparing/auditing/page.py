@@ -125,7 +125,7 @@ def _map(audit: Audit) -> str:
 
 def _of_actions(audit: Audit) -> Iterator[str]:
     """Rows and support of all actions, or of the least known ones under an overview of all; the numbers are folded."""
-    layers = _layers(audit)
+    layers = support_layers(audit)
     entries = [(kind, label) for kind, label, share in layers if share.any()]
     if audit.actions > MOST_BARS:
         yield _overview(audit, layers)
@@ -204,7 +204,7 @@ def _column(audit: Audit, name: str) -> np.ndarray:
     return np.array([getattr(action, name) or 0.0 for action in audit.per_action])
 
 
-def _layers(audit: Audit) -> list[tuple[str, str, np.ndarray]]:
+def support_layers(audit: Audit) -> list[tuple[str, str, np.ndarray]]:
     """Kind, label and shares (K,) of each part of the bars; none where the support is not known."""
     if audit.support == "unknown" and not audit.implied:
         return []

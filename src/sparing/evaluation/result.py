@@ -9,6 +9,7 @@ from sparing.report import notebook
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
 SMALLEST_SHOWN = 0.0005
 """A mass below this would be printed as 0 %."""
@@ -230,6 +231,22 @@ class Evaluation:
         found = notebook.records([estimate.to_dict() for estimate in self.estimates])
         found.pop("notes", None)
         return notebook.frame(found)
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the estimates with their intervals; hollow ones must not be used alone.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            By default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from sparing.evaluation.figure import plot
+
+        return plot(self, axes)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{estimate.method} {estimate.shown}" for estimate in self.estimates)

@@ -15,11 +15,11 @@ from scipy.special import ndtr
 from sparing.errors import DecisionError, LogError
 from sparing.interval import interval
 from sparing.log.features.encoder import Encoder
-from sparing.log.labels import normalize_label, shorten, truncate
+from sparing.log.labels import label_text, normalize_label, shorten, truncate
 from sparing.log.limits import LARGEST
 from sparing.online.engine import choice, runs
 from sparing.online.rules import REASONS
-from sparing.report.notebook import frame
+from sparing.report.notebook import card, frame
 
 if TYPE_CHECKING:
     import pandas
@@ -208,6 +208,19 @@ class Decision(NamedTuple):
         cost = "" if self.cost is None else f" after a cost of {self.cost:.4g}"
         value = f"value {self.value:.4g} [{self.low:.4g}, {self.high:.4g}]{cost}{worth}{unseen}"
         return f"Decision({self.id}, action {truncate(repr(self.action))}, {asks} ({self.reason}), {value})"
+
+    def _repr_html_(self) -> str:
+        asks = "yes: pass it to update" if self.needs_reward else "no"
+        facts = [
+            ("needs a reward", f"{asks} ({self.reason})"),
+            ("value", f"{self.value:.4g}, interval [{self.low:.4g}, {self.high:.4g}]"),
+            ("probability of playing it", f"{self.play_probability:.4g}"),
+        ]
+        facts += [] if self.cost is None else [("known cost, subtracted", f"{self.cost:.4g}")]
+        if self.worth is not None:
+            facts.append(("expected gain of the call above its cost", f"{self.worth:.4g}"))
+        facts += [("columns with unseen values", ", ".join(self.unseen))] if self.unseen else []
+        return card(f"Decision {self.id}: play {label_text(self.action)}", facts=facts)
 
     @property
     def decision(self) -> "Decision":

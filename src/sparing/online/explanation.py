@@ -18,6 +18,7 @@ from sparing.report.text import aligned, counted
 
 if TYPE_CHECKING:
     from sparing.online.core import Estimates
+    from sparing.online.learner import Learner
 
 COST = "cost"
 """The kind and name of the line of the known cost of playing the action."""
@@ -308,6 +309,12 @@ def _ranking(
     left = np.flatnonzero(allowed) if len(allowed) else np.arange(len(mean))
     best: list[int] = left[np.lexsort((priority[left], -mean[left]))[:2]].tolist()
     return best
+
+
+def average_context(learner: "Learner") -> tuple[np.ndarray, int]:
+    """The mean context (d,) of a learner's rows so far, and their number; zeros and 0 if it is unknown."""
+    with learner._lock:
+        return _average(learner._estimates or learner._present())
 
 
 def _average(estimates: "Estimates") -> tuple[np.ndarray, int]:

@@ -4,7 +4,7 @@ import copy
 import os
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from sparing.online.explanation import explain as explain_estimate
 from sparing.online.rules import SkipRule
 from sparing.policies.policy import GreedyPolicy
 from sparing.report.notebook import card
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 class Learner(Core):
@@ -573,6 +576,24 @@ class Learner(Core):
             f"Learner({self.algorithm}, {self.n_actions} actions, {self.n_features} features, "
             f"{self.calls} calls in {self.rounds} rounds, {len(self.open)} open)"
         )
+
+    def plot(self, axes: "Axes | None" = None, *, x: Context | None = None) -> "Axes":
+        """Draw the estimate of each active action in one context, with its interval, the best first.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            By default those of a new figure.
+        x : mapping, sequence of float or array of shape (d,), optional
+            The context, as in `decide`; by default the average one of all rows.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from sparing.online.figure import plot
+
+        return plot(self, axes, x)
 
     def _repr_html_(self) -> str:
         counts = f"{self.calls:,} calls in {self.rounds:,} rounds, {len(self.open):,} open"

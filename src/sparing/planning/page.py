@@ -43,21 +43,35 @@ def draw(plan: Plan, *, narrow: bool = False) -> "Figure":
     figure = figures.empty_figure(width=width, height=height)
     with figures.styled():
         axes = figure.add_subplot()
-        for place, (name, options) in enumerate(series(plan).items()):
-            look: Any = {"color": COLOURS[place], "marker": MARKS[place], "markersize": 6 if place else 11}
-            axes.errorbar(
-                *_means(options), yerr=_intervals(options), elinewidth=0.8, linewidth=1.3, label=name, **look
-            )
-        if plan.chosen is not None:
-            axes.plot(*_means([plan.chosen]), "o", color=COLOURS[0], fillstyle="none", markersize=14)
-        calls, regret = _means(plan.options)
-        _scale(axes, "x", calls, calls, f"reward calls in {plan.horizon:,} rounds")
-        tops = [option.regret_at().high for option in plan.options]
-        _scale(axes, "y", regret, tops, "regret, in the reward's unit")
+        _lines(axes, plan, COLOURS)
         figure.legend(loc="outside lower center", ncols=2 if narrow else 4)
         figure.draw_without_rendering()  # places the axes, so that the size of a label is known
-        _label_settings(axes, plan)
+        _label_settings(axes, plan, COLOURS)
     return figure
+
+
+def plot(plan: Plan, axes: "Axes | None") -> "Axes":
+    """Draw the same into axes that follow Matplotlib's style."""
+    found = figures.axes_or_new(axes)
+    colours = [figures.ink(found, colour) for colour in COLOURS]
+    _lines(found, plan, colours)
+    found.legend()
+    _label_settings(found, plan, colours)
+    return found
+
+
+def _lines(axes: "Axes", plan: Plan, colours: Sequence[str]) -> None:
+    for place, (name, options) in enumerate(series(plan).items()):
+        look: Any = {"color": colours[place], "marker": MARKS[place], "markersize": 6 if place else 11}
+        axes.errorbar(
+            *_means(options), yerr=_intervals(options), elinewidth=0.8, linewidth=1.3, label=name, **look
+        )
+    if plan.chosen is not None:
+        axes.plot(*_means([plan.chosen]), "o", color=colours[0], fillstyle="none", markersize=14)
+    calls, regret = _means(plan.options)
+    _scale(axes, "x", calls, calls, f"reward calls in {plan.horizon:,} rounds")
+    tops = [option.regret_at().high for option in plan.options]
+    _scale(axes, "y", regret, tops, "regret, in the reward's unit")
 
 
 def series(plan: Plan) -> dict[str, list[Option]]:
@@ -102,13 +116,13 @@ def _scale(axes: "Axes", which: str, values: list[float], tops: list[float], lab
     axis.set_major_formatter("{x:,.10g}")
 
 
-def _label_settings(axes: "Axes", plan: Plan) -> None:
+def _label_settings(axes: "Axes", plan: Plan, palette: Sequence[str]) -> None:
     """Write an option's price or tolerance next to its point, unless it would cover a point or another label."""
     from matplotlib.transforms import Bbox
 
     placed = axes.transData.transform(np.column_stack(_means(plan.options)))
     taken = [Bbox.from_extents(*(point - POINT), *(point + POINT)) for point in placed]
-    colours = dict(zip(series(plan), COLOURS, strict=False))
+    colours = dict(zip(series(plan), palette, strict=False))
     for option in plan.options:
         text = f"{option.setting} (advised)".lstrip() if option is plan.chosen else option.setting
         for offset, side in OFFSETS if text else ():

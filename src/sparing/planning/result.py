@@ -13,6 +13,7 @@ from sparing.report.text import aligned, counted, number
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
 CLEAR = 3.0  # standard errors by which another learner must net more, since several are compared
 
@@ -326,6 +327,22 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.horizon:,} rounds, {len(self.options)} options in {self.worlds} worlds; print it for the rest)"
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw mean regret against mean reward calls, with intervals of the regret; a ring marks the advised option.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            By default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from sparing.planning.page import plot
+
+        return plot(self, axes)
 
     def _repr_html_(self) -> str:
         about, said = table(self)[0], [self.sentence, *self.warnings, *self.answers]

@@ -13,12 +13,15 @@ import numpy as np
 from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
 from sparing.log.features.encoder import Encoder
+from sparing.log.labels import label_text
 from sparing.log.passes import Blocks, SumOf
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.log.support import SUM_TOLERANCE
 from sparing.model.boosting import Trees
 from sparing.model.confidence import widths
 from sparing.policies.fingerprint import TrainingFingerprint
+from sparing.report.notebook import card
+from sparing.report.text import counted, join_names
 
 LARGEST = 1e150
 """Largest magnitude of parameters and contexts: products of larger ones overflow to NaN."""
@@ -93,6 +96,20 @@ class TrainedPolicy(ABC):
         kind = getattr(self, "method", type(self).__name__)
         rows = "" if self.trained_on is None else f", learnt from {self.trained_on.rows:,} rows"
         return f"{type(self).__name__}({kind}, {len(self.action_names):,} actions{rows})"
+
+    def _repr_html_(self) -> str:
+        facts = [("actions", join_names([label_text(name) for name in self.action_names]))]
+        if self.trained_on is not None:
+            facts.append(("learnt from", counted(self.trained_on.rows, "row")))
+        costs = getattr(self, "costs", None)
+        if costs is not None:
+            facts.append(("known costs", f"{np.min(costs):.4g} to {np.max(costs):.4g}"))
+        if self.encoder is not None and not self.encoder.is_raw:
+            facts.append(("features", self.encoder.described()))
+        method = getattr(self, "method", type(self).__name__)
+        return card(
+            f"Policy: {method}, {counted(len(self.action_names), 'action')}", facts=facts, notes=self.notes
+        )
 
     def rows(self, given: Any, n_features: int | None = None) -> np.ndarray:
         """Contexts (n, d) of arrays or raw columns; d is checked against `n_features` if that is given."""

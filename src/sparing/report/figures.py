@@ -93,6 +93,43 @@ def panels(count: int, *, width: float = 5.2, height: float = 4.2) -> tuple["Fig
         return figure, list(figure.subplots(1, count, squeeze=False)[0])
 
 
+def axes_or_new(axes: "Axes | None") -> "Axes":
+    """Return the axes, or those of a new figure, which a notebook shows; they follow Matplotlib's style."""
+    plt = require("matplotlib.pyplot", extra="report", purpose="plotting")
+    made: Axes = plt.subplots(layout="constrained")[1] if axes is None else axes
+    return made
+
+
+def ink(axes: "Axes", colour: str) -> str:
+    """Return a colour of the palette as it can be seen on these axes: on dark ones its replacement."""
+    return DARK.get(colour, colour) if is_dark(axes) else colour
+
+
+def is_dark(axes: "Axes") -> bool:
+    from matplotlib.colors import to_rgba
+
+    *colour, opacity = to_rgba(axes.get_facecolor())
+    if not opacity:
+        colour = list(to_rgba(axes.figure.get_facecolor())[:3])
+    return float(np.dot(colour, (0.2126, 0.7152, 0.0722))) < 0.4
+
+
+def plain_text(text: object, most: int = 40) -> str:
+    """Return a label of a log as Matplotlib shows it: on one line, cut, and never read as mathematics."""
+    shown = " ".join(str(text).split())
+    shown = shown if len(shown) <= most else f"{shown[: most - 1]}…"
+    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shown)
+    return shown.replace("$", r"\$").lstrip("_") or "–"
+
+
+def bars_of(axes: "Axes", names: Sequence[object]) -> np.ndarray:
+    """Name rows of axes from the top; return their places (n,)."""
+    places = np.arange(len(names))
+    axes.set_yticks(places, labels=[plain_text(name) for name in names])
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    return places
+
+
 def spread_out(places: np.ndarray, least: float) -> np.ndarray:
     """Move places (n,) as little as possible so that they are `least` apart, in the same order."""
     from scipy.optimize import isotonic_regression  # slow to import

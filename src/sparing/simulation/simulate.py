@@ -16,12 +16,13 @@ from sparing.online.decision import Decision
 from sparing.online.engine import choice, runs
 from sparing.online.learner import Learner
 from sparing.online.rules import REASONS
-from sparing.report.notebook import frame
+from sparing.report.notebook import card, frame
 from sparing.simulation.worlds import Stream, World
 from sparing.validation import fraction, integer, one_of
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
 REPORT_EVERY = 200  # rounds
 CHUNK = 2000  # rounds between two chances to be interrupted, without progress
@@ -77,6 +78,35 @@ class Trace:
         columns = {"action": self.actions, "needs_reward": self.needs_reward, "reason": self.reasons}
         columns |= {"loss": self.losses, "calls": self.calls, "regret": self.regret}
         return frame(columns, index="round")
+
+    def plot(self, axes: "Axes | None" = None, *, against: str = "rounds") -> "Axes":
+        """Draw the regret so far; runs that are drawn on the same axes are compared. Ticks mark reward calls, if there are few.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            By default those of a new figure.
+        against : {'rounds', 'calls'}
+            The horizontal axis: rounds, or reward calls so far.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        from sparing.simulation.figure import plot
+
+        return plot(self, axes, against)
+
+    def _repr_html_(self) -> str:
+        facts: list[tuple[str, str]] = []
+        if len(self):
+            facts = [
+                ("reward calls", f"{int(self.calls[-1]):,}"),
+                ("regret, in the reward's unit", f"{self.regret[-1]:.4g}"),
+            ]
+        rows = [[reason, f"{count:,}"] for reason, count in self.reason_counts().items()]
+        title = f"Trace: {self.algorithm}, {len(self):,} rounds"
+        return card(title, facts=facts, header=("reason", "rounds"), rows=rows)
 
     def __repr__(self) -> str:
         totals = f", {int(self.calls[-1])} calls, regret {self.regret[-1]:.4g}" if len(self) else ""
