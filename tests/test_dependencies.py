@@ -34,10 +34,6 @@ APART = {"mlflow"}
 """Extras whose packages exclude a locked version: neither in `all` nor in the lock, tested in an environment of their own."""
 
 
-COMING = {"litellm", "mcp", "mlflow"}
-"""Extras whose code is under way."""
-
-
 def normal(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
@@ -98,7 +94,7 @@ def test_an_extra_has_code_behind_it(extra):
     """An extra that nothing asks for would promise what is not there; `dev` is for the tests and tools."""
     used = {normal(name) for path in SOURCE.rglob("*.py") for name in imported(path)}
     used |= {name for host, plugged in PLUGGED.items() if host in used for name in plugged}
-    assert extra in {"dev"} | COMING or names(PROJECT["optional-dependencies"][extra]) <= used | {"sparing"}
+    assert extra == "dev" or names(PROJECT["optional-dependencies"][extra]) <= used | {"sparing"}
 
 
 def test_the_extra_of_all_holds_every_other():
