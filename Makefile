@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo site reproduce bench tables test thorough lint types unit browser database clocks format lock clean
+.PHONY: help demo site reproduce bench tables test thorough lint types unit browser database clocks node dist format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -41,10 +41,10 @@ types: $(VENV)/ready
 	$(BIN)/mypy
 
 # One BLAS thread a worker: two workers with two each wait for one another. One set of BLAS kernels, so that recorded bits can be compared.
-unit: $(VENV)/ready browser database clocks
+unit: $(VENV)/ready browser database clocks node
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -n 2 --dist worksteal -q
 
-thorough: $(VENV)/ready browser  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows, compiling anew
+thorough: $(VENV)/ready browser node  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows, compiling anew
 	OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -q -m thorough tests
 
 browser:  # pages are tested in Debian's Chromium
@@ -58,6 +58,10 @@ database:  # stores are tested in Debian's PostgreSQL, each run in a server of i
 clocks:  # services are tested under clocks that jump; without libfaketime those faults are left out
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { apt-get update -qq && apt-get install -y -qq --no-install-recommends libfaketime >/dev/null; } \
 	  || echo "libfaketime is missing: no test of jumping clocks (apt-get install libfaketime, as root)"
+
+node:  # the JavaScript client is tested in Debian's Node
+	@command -v node >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null; } \
+	  || { echo "the tests of the JavaScript client need Node 18 or newer: apt-get install nodejs npm (as root)"; exit 1; }
 
 format: $(VENV)/ready  ## rewrite the code in the project's format
 	$(BIN)/ruff format .

@@ -1,6 +1,7 @@
 """Scorers: policies with linear scores as one JSON file, which Python and JavaScript evaluate with the same operations in the same order."""
 
 import base64
+import functools
 import json
 import os
 from collections.abc import Mapping
@@ -313,15 +314,20 @@ def _tables(encoder: Encoder) -> dict[str, Any]:
     if any(isinstance(column, TimeColumn) for column in encoder.columns):
         found |= {"hours": _base64(HOURS), "days": _base64(DAYS)}
     if any(isinstance(column, TextColumn) for column in encoder.columns):
-        classes = texts.character_classes()
-        starts = np.flatnonzero(np.diff(classes, prepend=255))
-        found |= {
-            "damped": _base64(texts.DAMPED),
-            "class_starts": starts.tolist(),
-            "classes": classes[starts].tolist(),
-            "folds": {chr(point): chr(point).casefold() for point in range(0x110000) if _folds(point)},
-        }
+        found |= _character_tables()
     return found
+
+
+@functools.cache
+def _character_tables() -> dict[str, Any]:
+    classes = texts.character_classes()
+    starts = np.flatnonzero(np.diff(classes, prepend=255))
+    return {
+        "damped": _base64(texts.DAMPED),
+        "class_starts": starts.tolist(),
+        "classes": classes[starts].tolist(),
+        "folds": {chr(point): chr(point).casefold() for point in range(0x110000) if _folds(point)},
+    }
 
 
 def _folds(point: int) -> bool:

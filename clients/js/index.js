@@ -1,0 +1,2 @@
+export { Client, DecideRequest, ServiceProblem, UnreachableError } from "./client.js";
+export { Scorer, ScorerError } from "./scorer.js";
