@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import matplotlib
 import nbclient
 import nbformat
 import numpy as np
@@ -31,8 +32,6 @@ show(1, 2)
 def add_one(x):
     return x + 1
 
-import numba
-numba.config.CACHE_DIR = "kernels"  # in this folder, where nothing was compiled yet
 add_one.__module__ = "sparing.hashing"  # as a kernel of the package
 compile.PATIENCE = 0.0
 compile.compiled(add_one)(1)
@@ -50,7 +49,9 @@ def outputs(tmp_path_factory):
         **os.environ,
         "PYTHONPATH": paths,
         "IPYTHONDIR": str(folder),
+        "MPLCONFIGDIR": matplotlib.get_cachedir(),
     }
+    env["XDG_CACHE_HOME"] = str(folder)  # where what a cell compiles is kept
     client = nbclient.NotebookClient(book, timeout=120, kernel_name="python3")
     client.execute(env=env, cwd=str(folder))
     return [cell.outputs for cell in book.cells]
