@@ -20,6 +20,17 @@ from sparing.model.confidence import Assumptions, ConfidenceEllipsoids
 from sparing.model.statistics import Statistics
 from sparing.online import algorithms
 from sparing.service import comparison
+from sparing.service.subject_sums import (
+    CALLED,
+    CHECKED,
+    COLUMNS,
+    HOLDOUT,
+    SKIPPED,
+    Count,
+    SubjectKey,
+    SubjectSums,
+    settle,
+)
 from sparing.simulation import LinearWorld, draw_log
 
 ROUNDS = 20  # decisions of a learner in a world
@@ -120,31 +131,43 @@ def _plan(seed: int) -> Found:
 
 
 def _service(seed: int) -> Found:
-    """Clicks of 4,000 decisions: a third called, a tenth of the skipped ones checked, a fifth held out."""
-    rng = np.random.default_rng([seed, 8])
-    called, base, skipped = 0.15, 0.10, 0.12
-    kinds = rng.choice(4, 4000, p=[0.27, 0.48, 0.05, 0.20])
-    rates = np.array([called, skipped, skipped, base])
-    rewards = (rng.random(4000) < rates[kinds]).astype(float)
-    known = kinds != comparison.SKIPPED
-    sums = np.stack(
-        [
-            np.bincount(kinds, minlength=4),
-            np.bincount(kinds[known], minlength=4),
-            np.bincount(kinds[known], rewards[known], minlength=4),
-            np.bincount(kinds[known], rewards[known] ** 2, minlength=4),
-        ],
-        axis=1,
-    ).astype(float)
-    policy, holdout = comparison.estimates(sums[None])
-    truth = (0.27 * called + 0.53 * skipped) / 0.8
-    for name, found, value in (
-        ("mean reward of the policy", policy, truth),
-        ("mean reward of the holdout", holdout, base),
-        ("gain of the policy over the holdout", comparison.difference(policy, holdout), truth - base),
-    ):
-        (each,) = found.measured()
-        yield f"{name}, service", LEVEL, each is not None and each.low <= value <= each.high
+    """Clicks of 4,000 decisions: a third called, a tenth of the skipped ones checked, a fifth held out; looked at 40 times."""
+    for back in (False, True):
+        rng = np.random.default_rng([seed, 8])
+        called, base, skipped = 0.15, 0.10, 0.12
+        count, looks = 4000, 40
+        who = rng.integers(0, 400, count) if back else np.arange(count)
+        aside = (rng.random(count) < 0.2)[who]
+        kinds = np.where(aside, HOLDOUT, rng.choice([CALLED, SKIPPED, CHECKED], count, p=[0.34, 0.6, 0.06]))
+        own = rng.beta(2.0, 2.0, count)[who] * 2 if back else 1.0  # how much more or less a subject clicks
+        rates = own * np.array([called, skipped, skipped, base])[kinds]
+        rewards = (rng.random(count) < rates).astype(float).tolist()
+        known: dict[SubjectKey, SubjectSums] = {}
+        sums = np.zeros((looks, 2, len(COLUMNS)))
+        for look, rows in enumerate(np.array_split(np.arange(count), looks)):
+            counts = [
+                Count(
+                    0, 0, "holdout" if aside[i] else "policy", bytes(who[[i]]), 0, int(kinds[i]), value, None
+                )
+                for i in rows.tolist()
+                for value in ([None] if kinds[i] == SKIPPED else [None, rewards[i]])
+            ]
+            added, changed = settle(counts, known)
+            known |= changed
+            for (_, _, arm), more in added.items():
+                sums[look, int(arm == "holdout")] += more
+        sums = sums.cumsum(axis=0)
+        policy, holdout = comparison.mean_reward(sums[:, 0]), comparison.mean_reward(sums[:, 1])
+        truth = 0.34 * called + 0.66 * skipped
+        for name, found, value in (
+            ("mean reward of the policy", policy, truth),
+            ("mean reward of the holdout", holdout, base),
+            ("gain of the policy over the holdout", comparison.difference(policy, holdout), truth - base),
+        ):
+            shown = [each for each in found.measured() if each is not None]
+            kind = ", subjects that come back" if back else ""
+            held = bool(shown) and all(each.low <= value <= each.high for each in shown)
+            yield f"{name} at every look, service{kind}", LEVEL, held
 
 
 def _audit(seed: int) -> Found:

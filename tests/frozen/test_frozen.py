@@ -79,6 +79,7 @@ EXPECTED_CHANGES = {
 
 KNOWN_COSTS = "known costs of the actions (0.3)"
 CONTEXTS_LIMITED = "contexts have a largest size (0.3)"
+WATCHED = "intervals of the comparison hold at every look (0.3)"
 REWARD_IDS = "partial rewards have an id (0.3)"
 WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
 
@@ -109,6 +110,11 @@ EXPECTED_ADDITIONS = {
     "store-about:*options/max_context": CONTEXTS_LIMITED,
     "openapi:*max_context": CONTEXTS_LIMITED,
     "openapi:*reward_id": REWARD_IDS,
+    **{f"store-summary:*headline/{name}": WATCHED for name in ("interval", "level", "assumes")},
+    **{
+        f"openapi:components/schemas/Headline/properties/{name}": WATCHED
+        for name in ("interval", "level", "assumes")
+    },
     "plan-*:regret_against": "what regret is counted against is said (0.3)",
     "plan-*:left_out": "columns that regret does not count are named (0.3)",
     "*:*estimate/level": "what counts as a gap is said (0.3)",

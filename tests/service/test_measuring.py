@@ -217,7 +217,10 @@ def test_spend_is_what_calls_cost_and_the_budget_runs_out_when_it_says(tmp_path)
     assert used.spend.period_calls == 100
     assert used.spend.runs_out == used.time
     assert any("100 of 100 calls of this period are used up" in text for text in texts(used, "alarm"))
-    assert any("leaves out 1 hour in which the budget" in text for text in texts(used, "warning"))
+    assert any(
+        "leaves out decisions while the budget" in text and "in 1 hour" in text
+        for text in texts(used, "warning")
+    )
     assert later.spend.runs_out == later.time
 
 
@@ -269,18 +272,18 @@ def test_the_comparison_begins_when_its_shares_were_set(tmp_path):
             first = await page(here)
             here.now += 90 * 60 * events.SECOND
             await alter(here, holdout=0.2)
-            await decide(here, 80)
-            same = await page(here)
+            new = await page(here)
+            answers = await decide(here, 80)
             here.now += events.HOUR
             await alter(here, price=2.0)
-            answers = await decide(here, 80)
-            return first, same, answers, await page(here)
+            answers += await decide(here, 80)
+            return first, new, answers, await page(here)
 
-    first, same, answers, last = asyncio.run(run())
+    first, new, answers, last = asyncio.run(run())
     assert first.headline.why.startswith("There is no holdout to compare with: set the option holdout")
     assert first.headline.policy is not None
-    assert "measured from" in same.headline.why
-    assert same.headline.policy is None
+    assert "since the options check and holdout were set" in new.headline.why
+    assert new.headline.policy is None
     assert last.headline.why is None
     mine = [a for a in answers if a.needs_reward and a.arm == "policy"]
     assert last.headline.policy.rewards == len(mine)

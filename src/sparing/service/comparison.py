@@ -1,14 +1,17 @@
-"""Policy against holdout: stratified mean rewards with intervals, in closed form from hourly totals.
+"""Policy against holdout: stratified mean rewards with intervals that hold at every look, from sums by subject.
 
-Of its N decisions the policy made a reward call for n_1 and skipped n_2; a random share of the skipped ones, the checks, had
+Of its N decisions the policy made a reward call for n₁ and skipped n₂; a random share of the skipped ones, the checks, had
 a call all the same. A skipped decision earns on average what the checks earn:
-    value = Σ_h w_h·r̄_h,  w_h = n_h/N,  r̄_h the mean of the m_h rewards of stratum h,
-    variance = Σ_h w_h²·s_h²/m_h + Σ_h w_h·(r̄_h − value)²/N
-(two-phase sampling: the second term is there because the sizes of the strata are random too). Intervals use Student's quantile
-at the degrees of freedom of Welch and Satterthwaite, and take decisions as independent.
+    value = Σ_h w_h·r̄_h,  w_h = n_h/N,  r̄_h = s_h/m_h the mean of the m_h rewards of stratum h.
+Subject i, with sums n_ih, m_ih and s_ih, has moved it by
+    e_i = (1/N)·Σ_h [(n_h/m_h)·(s_ih − r̄_h·m_ih) + (r̄_h − value)·n_ih],
+and the variance is Σ_i e_i², a quadratic form in the sums of products that `subject_sums` keeps. With a decision a subject it is
+    Σ_h w_h²·s_h²/m_h + Σ_h w_h·(r̄_h − value)²/N
+(two-phase sampling: the second term is there because the sizes of the strata are random too). Intervals are for every look at
+once (`watched_deviations`), at the degrees of freedom of Welch and Satterthwaite for (Σ_i m_i)²/Σ_i m_i² subjects.
 
-Two kinds of hours are left out of both sides, because the checks would stand for other decisions than those skipped: hours in
-which the budget prevented a call (there are no checks then), and hours before the last change of check or holdout.
+Left out of both sides are decisions made when no call was allowed, because checks stand for none of them, and those from before
+the last change of check or holdout.
 """
 
 import math
@@ -19,26 +22,25 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from sparing.interval import deviations, interval
+from sparing.interval import interval, watched_deviations
 from sparing.service import events
 from sparing.service.events import ChangeEvent
 from sparing.service.messages import Headline, Hour, Measured, Options, Reasons, SampleRatio, SoFar
 from sparing.service.store.store import HourlyTotal
+from sparing.service.subject_sums import COLUMNS, PAIRS, SHARES, SUMS, Group, SumsByHour
 
 MAX_BINS = 96
 STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)  # hours per bin; beyond them whole weeks
 HOUR = events.HOUR // events.SECOND
 
-Group = tuple[str, str, bool]  # reason, variant, whether there was a reward call
 MIN_REWARDS = 2  # a variance needs two
 ROUNDING = 8 * np.finfo(float).eps
 
-# Of the policy: called by itself, skipped, and skipped but checked; and the holdout.
-CALLED, SKIPPED, CHECKED, HOLDOUT = range(4)
-
-DECISIONS, REWARDS, SUM, SQUARES = range(4)  # the sums of a kind
-# Options that decide which decisions are comparable.
-SHARES = ("check", "holdout", "holdout_policy", "holdout_group")
+# Sums of a stratum: decisions, rewards, Σr, Σr².
+DECISIONS, REWARDS, SUM, TOTAL_SQUARES = range(4)
+STRATA = np.array([[COLUMNS.index(name + part) for name in ("n", "m", "s", "q")] for part in "12"])
+CHECKS = COLUMNS.index("c2")
+FIRST_PRODUCT = len(COLUMNS) - len(PAIRS[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,44 +130,62 @@ class TimeBins:
 
 
 class MeanEstimate(NamedTuple):
-    """Estimates, (...,) each, NaN where there are too few rewards; `free` are the degrees of freedom."""
+    """Estimates, (...,) each, NaN where there are too few rewards.
+
+    `free` are the degrees of freedom of the variance, and `spread` is the variance of one reward.
+    """
 
     value: np.ndarray
     variance: np.ndarray
     free: np.ndarray
+    spread: np.ndarray
     rewards: np.ndarray
 
     def measured(self) -> list[Measured | None]:
-        limits = interval(self.value, np.sqrt(self.variance), deviations(freedom=self.free))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            many = watched_deviations(self.free, self.spread / self.variance)
+            limits = interval(self.value, np.sqrt(self.variance), many)
         rows = np.stack([self.value, *limits, self.rewards], axis=-1).tolist()
-        return [None if math.isnan(low) else Measured(m, low, high, int(n)) for m, low, high, n in rows]
+        return [Measured(m, low, high, int(n)) if math.isfinite(low) else None for m, low, high, n in rows]
 
 
-def stratified(
-    decisions: np.ndarray, rewards: np.ndarray, total: np.ndarray, squares: np.ndarray
-) -> MeanEstimate:
-    """Return the mean reward of a decision over strata, from (..., H) arrays: decisions, rewards, Σr and Σr².
+def mean_reward(sums: np.ndarray) -> MeanEstimate:
+    """Return the mean reward of a decision of a variant from its sums, (..., 30).
 
-    NaN where a stratum with decisions has fewer than two rewards, or only equal ones.
+    NaN where a stratum with decisions has fewer than two rewards, only equal ones, or those of one subject.
     """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        n, there = decisions.sum(axis=-1, keepdims=True), decisions > 0
-        weight, mean = decisions / n, np.where(there, total / rewards, 0.0)
-        known = (rewards >= MIN_REWARDS) & ~all_equal(rewards, total, squares)
-        spread = np.where(there & known, (squares - total * mean) / (rewards - 1), 0.0)
-        value = (weight * mean).sum(axis=-1, keepdims=True)
-        parts = np.where(there, weight**2 * spread / rewards, 0.0)
-        between = (weight * (mean - value) ** 2).sum(axis=-1) / n[..., 0]
-        variance = parts.sum(axis=-1) + between
-        squares_by_free = np.where(there, parts**2 / (rewards - 1), 0.0).sum(axis=-1) + between**2 / (
-            n[..., 0] - 1
-        )
-        fine = (~there | known).all(axis=-1) & there.any(axis=-1)
+    n, m, s, q = np.moveaxis(sums[..., STRATA], -1, 0)  # (..., 2) each
+    products = np.zeros((*sums.shape[:-1], len(SUMS), len(SUMS)))
+    products[..., *PAIRS] = products[..., *PAIRS[::-1]] = sums[..., FIRST_PRODUCT:]
+    strata = products.reshape(*sums.shape[:-1], 2, 3, 2, 3)
+    own = np.moveaxis(np.diagonal(strata, axis1=-4, axis2=-2), -1, -3)  # (..., 2, 3, 3)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        total, there = n.sum(axis=-1), n > 0
+        weight, mean = n / total[..., None], np.where(there, s / m, 0.0)
+        raised = np.where(there, n / m, 0.0)
+        value = (weight * mean).sum(axis=-1)
+        away = np.where(there, mean - value[..., None], 0.0)
+        change = np.stack([away, -raised * mean, raised], axis=-1).reshape(*sums.shape[:-1], len(SUMS))
+        whole = np.einsum("...i,...ij,...j", change, products, change)
+        within = raised**2 * (own[..., 2, 2] - 2 * mean * own[..., 1, 2] + mean**2 * own[..., 1, 1])
+        within = np.where(there, within, 0.0)
+        subjects = np.where(there, m**2 / own[..., 1, 1], np.inf)  # as if equally large
+        lost = within / (subjects - 1)  # the mean is estimated too
+        between = np.einsum("...h,...hk,...k", away, strata[..., 0, :, 0], away)
+        everybody = total**2 / strata[..., 0, :, 0].sum(axis=(-2, -1))
+        parts = ((within + lost) ** 2 / (subjects - 1)).sum(axis=-1) + between**2 / (everybody - 1)
+        freedom = ((within + lost).sum(axis=-1) + between) ** 2 / parts
+        variance = whole + lost.sum(axis=-1)
+        one = np.where(there, (q - s * mean) / m, 0.0)
+        spread = (weight * (one + away**2)).sum(axis=-1)
+        known = (m >= MIN_REWARDS) & ~all_equal(m, s, q) & (subjects > 1)
+        fine = (~there | known).all(axis=-1) & there.any(axis=-1) & (whole > 0)
         return MeanEstimate(
-            np.where(fine, value[..., 0], np.nan),
-            np.where(fine, variance, np.nan),
-            np.where(fine, variance**2 / squares_by_free, np.nan),
-            np.where(there, rewards, 0).sum(axis=-1),
+            np.where(fine, value, np.nan),
+            np.where(fine, variance / total**2, np.nan),
+            np.where(fine, freedom, np.nan),
+            np.where(fine, spread, np.nan),
+            np.where(there, m, 0).sum(axis=-1),
         )
 
 
@@ -174,31 +194,12 @@ def all_equal(rewards: np.ndarray, total: np.ndarray, squares: np.ndarray) -> np
     return squares - total**2 / np.maximum(rewards, 1) <= ROUNDING * np.sqrt(rewards) * squares
 
 
-def estimates(sums: np.ndarray) -> tuple[MeanEstimate, MeanEstimate]:
-    """Return the mean rewards of policy and holdout from the sums of each kind, (..., 4, 4)."""
-    strata = sums[..., [CALLED, CHECKED], :].copy()
-    strata[..., 1, DECISIONS] += sums[..., SKIPPED, DECISIONS]
-    holdout = sums[..., [HOLDOUT], :]
-    return stratified(*np.moveaxis(strata, -1, 0)), stratified(*np.moveaxis(holdout, -1, 0))
-
-
 def difference(one: MeanEstimate, other: MeanEstimate) -> MeanEstimate:
     """Return the difference of two independent estimates (Welch)."""
     variance = one.variance + other.variance
     free = variance**2 / (one.variance**2 / one.free + other.variance**2 / other.free)
-    return MeanEstimate(one.value - other.value, variance, free, one.rewards + other.rewards)
-
-
-def kind(group: Group) -> int:
-    """Return the row of the comparison that a group belongs to; −1 for none."""
-    reason, arm, asked = group
-    if arm == "holdout":
-        return HOLDOUT if asked else -1
-    if arm != "policy":
-        return -1
-    if not asked:
-        return SKIPPED
-    return CHECKED if reason == events.CHECK else CALLED
+    spread = (one.spread + other.spread) / 2
+    return MeanEstimate(one.value - other.value, variance, free, spread, one.rewards + other.rewards)
 
 
 def budget_limited_hours(totals: HourlyTotals) -> np.ndarray:
@@ -207,12 +208,9 @@ def budget_limited_hours(totals: HourlyTotals) -> np.ndarray:
     return np.unique(totals.hours[np.array(short, dtype=bool)[totals.group]])
 
 
-def counted(totals: HourlyTotals, steps: TimeBins, since: int) -> np.ndarray:
-    """Return the sums of each kind up to the end of each bin, (bins, 4, 4), from the hour `since` on."""
-    kinds = np.array([kind(group) for group in totals.groups], dtype=np.int64)[totals.group]
-    use = (kinds >= 0) & (totals.hours >= since) & ~np.isin(totals.hours, budget_limited_hours(totals))
-    place = np.where(use, steps.place(totals.hours) * 4 + kinds, -1)
-    return totals.added(place, steps.count * 4).reshape(steps.count, 4, 4).cumsum(axis=0)
+def shares(options: Options) -> list[Any]:
+    """Return the options that decide which decisions are comparable."""
+    return [getattr(options, name) for name in SHARES]
 
 
 def changed(changes: Sequence[ChangeEvent], began: Mapping[str, Any] | None) -> ChangeEvent | None:
@@ -228,54 +226,58 @@ def changed(changes: Sequence[ChangeEvent], began: Mapping[str, Any] | None) -> 
 
 
 def compare(
-    totals: HourlyTotals,
+    sums: SumsByHour,
     steps: TimeBins,
     options: Options,
     *,
-    since: int,
     now: int,
     ratio: SampleRatio | None,
+    limited: bool = False,
 ) -> tuple[Headline, list[SoFar]]:
-    """Compare policy and holdout from the hour `since` on; also return both up to the end of each bin."""
-    sums = counted(totals, steps, since)
-    policy, holdout = estimates(sums)
+    """Compare policy and holdout; also return both up to the end of each bin. `limited`: the budget prevented calls."""
+    if not steps.count:
+        return Headline("No decision has been made yet.", None, None, None, 0, ratio), []
+    until = sums.until(steps.place(sums.hours), steps.count)
+    policy, holdout = mean_reward(until[:, 0]), mean_reward(until[:, 1])
     means, holdouts = policy.measured(), holdout.measured()
     so_far = [SoFar(*one) for one in zip(steps.ends(now), means, holdouts, strict=True)]
-    if not so_far:
-        return Headline("No decision has been made yet.", None, None, None, 0, ratio), []
-    why = missing_data(sums[-1], options, since=since, now=now, short=bool(len(budget_limited_hours(totals))))
-    checks = int(sums[-1, CHECKED, DECISIONS])
-    return Headline(
-        why, means[-1], holdouts[-1], difference(policy, holdout).measured()[-1], checks, ratio
-    ), so_far
+    gap = difference(policy, holdout).measured()[-1]
+    why = missing_data(until[-1], options, limited=limited)
+    if why is None and None in (means[-1], holdouts[-1], gap):
+        few = min(until[-1, 0, STRATA[0, REWARDS]], until[-1, 1, STRATA[0, REWARDS]])
+        why = f"The rewards of each variant are too few, or of too few subjects, for an interval that holds at every look ({few:,.0f} in one of them): wait for more."
+    checks = int(until[-1, 0, CHECKS])
+    return Headline(why, means[-1], holdouts[-1], gap, checks, ratio), so_far
 
 
-def missing_data(sums: np.ndarray, options: Options, *, since: int, now: int, short: bool) -> str | None:
-    """Return which data the comparison lacks and how to get it, from the sums of each kind (4, 4)."""
-    if not sums[..., DECISIONS].any():
-        if since * events.HOUR > now:
-            start = events.time_text(since * events.HOUR)
-            return f"The option check or holdout was changed. Only whole hours are compared: measured from {start} on."
-        if short:
-            return "The budget was used up in every hour so far, and such hours are not compared: raise budget_calls or most_open."
+def missing_data(sums: np.ndarray, options: Options, *, limited: bool) -> str | None:
+    """Return which data the comparison lacks and how to get it, from the sums of policy and holdout, (2, 30)."""
+    policy, holdout = sums[:, STRATA]
+    if not (policy[:, DECISIONS].any() or holdout[:, DECISIONS].any()):
+        if limited:
+            return "The budget was used up at every decision so far, and such decisions are not compared: raise budget_calls or most_open."
         return "No decision was made in the mode live since the options check and holdout were set."
     parts = [
-        part for part in (_missing_policy(sums, options), _missing_holdout(sums[HOLDOUT], options)) if part
+        part
+        for part in (
+            _missing_policy(policy[0], policy[1], int(sums[0, CHECKS]), options),
+            _missing_holdout(holdout[0], options),
+        )
+        if part
     ]
     return "; ".join([parts[0], *(part[0].lower() + part[1:] for part in parts[1:])]) + "." if parts else None
 
 
-def _missing_policy(sums: np.ndarray, options: Options) -> str | None:
-    called, skipped, checks = sums[[CALLED, SKIPPED, CHECKED]]
-    if not (called + skipped + checks)[DECISIONS]:
+def _missing_policy(called: np.ndarray, skipped: np.ndarray, checks: int, options: Options) -> str | None:
+    if not (called + skipped)[DECISIONS]:
         return "The policy has made no decision yet"
-    if skipped[DECISIONS] and not checks[DECISIONS]:
+    if skipped[DECISIONS] and not checks:
         if options.check:
             return "None of the skipped decisions has been checked yet: wait, or raise the option check"
         return "The reward of skipped decisions is not measured: set the option check, such as 0.05, to request the reward of a random share of them (1 more paid reward per 20 skipped decisions)"
     if called[DECISIONS] and (poor := _too_few(called, "the reward calls of the policy")):
         return f"{poor}: wait for more"
-    if (skipped + checks)[DECISIONS] and (poor := _too_few(checks, "the checks")):
+    if skipped[DECISIONS] and (poor := _too_few(skipped, "the checks")):
         return f"{poor}: wait for more, or raise the option check"
     return None
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from sparing.errors import FileError
-from sparing.service import events, state_files
+from sparing.service import events, state_files, summing
 from sparing.service import store as stores
 from sparing.service.errors import ServiceError, conflict, not_found
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
@@ -166,6 +166,7 @@ async def correct(writer: Writer, name: str, named: str, value: float, *, who: s
         assert stored.closed is not None
         outcome = OutcomeEvent(0, number, 0, seq, events.CORRECTED, value, stored.closed.played)
         await _replace_total(writer.store, stored.decision, value)
+        await summing.replace(transaction, current, stored.decision, stored.closed.value or 0.0, value)
         await writer.store.driver.many(
             "update outcomes set closes = 0 where decision_seq = $1 and closes = 1", [(seq,)]
         )

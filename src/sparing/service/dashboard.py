@@ -199,11 +199,15 @@ async def overview(
     health, ill = await _health(writer, experiment, now, started, worker, alarms)
     model = experiment.model
     steps, reasons = TimeBins.of(totals, now), totals.reasons()
-    compared, so_far = comparison.compare(totals, steps, model.options, since=since, now=now, ratio=ratio)
+    sums = await store.compared(number, experiment.compared_since)
+    limited = comparison.budget_limited_hours(totals)
+    compared, so_far = comparison.compare(
+        sums, steps, model.options, now=now, ratio=ratio, limited=bool(len(limited))
+    )
     decisions, asked = (
         sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
     )
-    left_out = int((comparison.budget_limited_hours(totals) >= since).sum())
+    left_out = int((limited >= since).sum())
     outside = await out_of_range(store, model, upto)
     page = Overview(
         name=experiment.name,

@@ -132,6 +132,22 @@ class ErasureTarget(NamedTuple):
             )
         return int(found[-1][0]) if found else 0
 
+    async def forget_subjects(self, store: Store, upto: int) -> None:
+        """Delete the sums of the subjects of these decisions; they stay in the sums over all subjects, which name nobody.
+
+        What a subject does later counts as another's. Past the retention, a subject is kept that has later decisions.
+        """
+        if self.upto is not None:
+            await store.driver.many(
+                "delete from subject_sums where experiment = $1 and last <= $2", [(self.number, self.upto)]
+            )
+            return
+        await store.driver.many(
+            "delete from subject_sums where experiment = $1 and subject in "
+            f"(select subject from decisions where experiment = $1 and {self.where} and seq <= $3 and subject is not null)",
+            [(self.number, self.value, upto)],
+        )
+
     def _chosen(self, end: int) -> str:
         return f"from decisions where experiment = $1 and {self.where} and seq <= {end:d} and {NOT_ERASED}"
 
@@ -199,6 +215,7 @@ async def _begin(writer: Writer, wanted: ErasureTarget, who: str, count: int, wi
         await snapshot_within(store, transaction, experiment)
         await store.raise_floor(number, model.seq, first)
         experiment.floor = model.seq
+        await wanted.forget_subjects(store, model.seq)
         await wanted.erase_some(store, 0, model.seq)
         return present
 

@@ -114,8 +114,8 @@ def health_checks(
 ) -> list[Look]:
     """Return all checks, the urgent ones first, from the rest of the page.
 
-    `closed` are the kinds of the last outcomes, `left_out` the hours that the comparison leaves out because the budget was used
-    up, and `outside` is from `out_of_range`.
+    `closed` are the kinds of the last outcomes, `left_out` the hours with decisions that the comparison leaves out because the
+    budget was used up, and `outside` is from `out_of_range`.
     """
     found = [
         *_ratio(page.headline.sample_ratio),
@@ -176,7 +176,7 @@ def _budget(spend: Spend, left_out: int) -> Iterator[Look]:
     if left_out:
         yield Look(
             "warning",
-            f"The comparison leaves out {counted(left_out, 'hour')} in which the budget was used up or too many calls were pending",
+            f"The comparison leaves out decisions while the budget was used up or too many calls were pending, in {counted(left_out, 'hour')}",
         )
 
 

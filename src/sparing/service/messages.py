@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, defstruct, structs
 
+from sparing.interval import LEVEL
+
 Label = bool | int | float | str  # of an action
 Share = Annotated[float, Meta(ge=0, le=1)]
 NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
@@ -360,7 +362,7 @@ class SessionRequest(Struct, forbid_unknown_fields=True):
 
 
 class Measured(Struct, frozen=True):
-    """An estimate with its 95 % interval, and the number of rewards behind it."""
+    """An estimate with its 95 % interval, which holds at every look at once, and the number of rewards behind it."""
 
     value: float
     low: float
@@ -376,8 +378,17 @@ class SampleRatio(Struct, frozen=True):
     p: float
 
 
+ASSUMES = (
+    "many subjects; subjects, and decisions without one, are independent of each other; "
+    "rewards that have not arrived are like those that have"
+)
+
+
 class Headline(Struct, frozen=True):
-    """Mean reward per decision, less known costs, of policy and holdout; if it cannot be measured, `why` explains what is missing."""
+    """Mean reward per decision, less known costs, of policy and holdout; if it cannot be measured, `why` explains what is missing.
+
+    `interval` names the kind of their intervals, `level` is the share of histories in which they hold, and `assumes` says when.
+    """
 
     why: str | None
     policy: Measured | None
@@ -385,6 +396,9 @@ class Headline(Struct, frozen=True):
     difference: Measured | None
     checks: int
     sample_ratio: SampleRatio | None
+    interval: str = "confidence sequence"
+    level: float = LEVEL
+    assumes: str = ASSUMES
 
 
 class Reasons(Struct, frozen=True):

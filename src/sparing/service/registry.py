@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import FileError
-from sparing.service import events, state_files
+from sparing.service import comparison, events, state_files
 from sparing.service.errors import not_found
 from sparing.service.events import ChangeEvent, Event
 from sparing.service.experiment import ExperimentState
@@ -26,6 +26,7 @@ class Experiment:
     model: ExperimentState
     doubtful: bool = False  # a replay of the store gave another state: this one is not written
     unseen: int = 0  # decisions of this worker in contexts with values that the log never had
+    compared_since: int = 0  # the last event that changed check or holdout: later decisions are compared
 
 
 class ExperimentRegistry:
@@ -98,7 +99,10 @@ class ExperimentRegistry:
     def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
         if type(event) is ChangeEvent and event.kind == events.BASE:
             experiment.model = self.base(experiment.number, event)
+        shares = comparison.shares(experiment.model.options)
         experiment.model.apply(event, x)
+        if comparison.shares(experiment.model.options) != shares:
+            experiment.compared_since = event.seq
 
     async def _read(
         self, upto: int, number: int, name: str, config: dict[str, Any], floor: int
@@ -110,6 +114,9 @@ class ExperimentRegistry:
                 f"damaged in {self.store.folder / 'snapshots'}. Restore it from a backup"
             )
         experiment = Experiment(number, name, config, floor, model)
+        changes = await self.store.changes(number, events.OPTIONS)
+        last = comparison.changed([one for one in changes if one.seq <= upto], config.get("options"))
+        experiment.compared_since = last.seq if last else 0
         async for some in self.store.events(number, since, upto):
             for event in some:
                 self.apply(experiment, event)

@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from sparing.asking.answers import with_actions, with_answers
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
-from sparing.service import dashboard, erasure, events, experiments, snapshots
+from sparing.service import dashboard, erasure, events, experiments, snapshots, summing
 from sparing.service.errors import ServiceError, print_traceback, tell_operator, validation_detail
 from sparing.service.http.auth import Guard
 from sparing.service.messages import Options, OptionsPatch
@@ -148,6 +148,7 @@ class Service:
         await self.guard.refresh()
         self.guard.check_exposed()
         await self.writer.catch_up()
+        await summing.sum_old_stores(self.writer)
 
     async def start(self) -> None:
         await self.open()

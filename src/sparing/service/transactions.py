@@ -8,7 +8,7 @@ import numpy as np
 
 from sparing.errors import SparingError
 from sparing.log.labels import shorten
-from sparing.service import events
+from sparing.service import events, subject_sums
 from sparing.service.errors import ServiceError, conflict, not_found, outdated, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.experiment import ExperimentState
@@ -103,6 +103,19 @@ class TransactionHandler:
         self.rows.events.append(event)
         self.rows.last_seq, self.rows.last_ts = event.seq, self.ts
 
+    def compare(
+        self,
+        experiment: Experiment,
+        decision: DecisionEvent,
+        reward: float | None = None,
+        replaced: float | None = None,
+    ) -> None:
+        """Count a decision, or its reward, for the comparison of policy and holdout."""
+        check = experiment.model.options.check
+        found = subject_sums.count(decision, experiment.compared_since, check, reward, replaced)
+        if found is not None:
+            self.rows.compared.append(found)
+
     def change(self, experiment: Experiment, kind: str, body: dict[str, Any], who: str) -> ChangeEvent:
         event = ChangeEvent(0, experiment.number, 0, kind, msgspec.json.encode(body), who)
         self.record(experiment, event)
@@ -174,6 +187,7 @@ class TransactionHandler:
             raise unprocessable(str(error), "context") from None
         experiment.unseen += isinstance(given, dict) and bool(model.learner.encoder.unseen(given))
         self.rows.count(decided, decided=1)
+        self.compare(experiment, decided)
         self.load([StoredDecision(decided, None)])
         return answer(model, decided, explained)
 
@@ -224,6 +238,7 @@ class TransactionHandler:
             self.load([StoredDecision(decision, outcome)])
         if outcome.kind in events.REWARDED:
             self.rows.count(decision, rewarded=1, value=outcome.value or 0.0)
+            self.compare(experiment, decision, outcome.value or 0.0)
         elif outcome.kind == events.EXPIRED:
             self.rows.count(decision, expired=1)
 

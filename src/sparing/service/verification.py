@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from sparing import archive
 from sparing.errors import FileError, SparingError
-from sparing.service import corrections, events, state_files
+from sparing.service import corrections, events, state_files, summing
 from sparing.service import store as stores
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.experiment import ExperimentState
@@ -163,6 +163,12 @@ async def verify(
             break
     verdicts = [_merged(plan, number, name, known, fresh) for number, name in plan.experiments]
     await _gapless(store, plan.last, verdicts)
+    async with store.driver.one_view():
+        for number, name, config, _ in await store.experiments():
+            different = await summing.check_sums(store, number, config)
+            for verdict in verdicts:
+                if different and verdict.experiment == name:
+                    verdict.blame(different)
     return verdicts
 
 

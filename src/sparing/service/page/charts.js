@@ -233,7 +233,7 @@ export class Bands extends Chart {
       nothing: "No reward has been measured yet.",
       note: "Mean of all rewards up to a time. Point at the chart for numbers.",
       summary: last
-        ? `Mean reward so far with its 95 % interval. At the end: ${lines.map((name) => `${names[name]} ${span(last[name], places)}`).join(", ")}. Use the arrow keys to read one time at a time.`
+        ? `Mean reward so far with its 95 % interval, which holds at every look. At the end: ${lines.map((name) => `${names[name]} ${span(last[name], places)}`).join(", ")}. Use the arrow keys to read one time at a time.`
         : "",
       legend: () => [
         ...lines.map((name) => key(name, names[name])),

@@ -49,7 +49,7 @@ function renderSaved({ decisions, asked, skipped, saved, reasons, name }) {
   );
 }
 
-function renderGain({ why, policy, holdout, difference, checks, sample_ratio: ratio }) {
+function renderGain({ why, policy, holdout, difference, checks, sample_ratio: ratio, interval, level, assumes }) {
   const big = byId("gain");
   const half = difference && (difference.high - difference.low) / 2;
   const places = difference ? precision(half) : 3;
@@ -66,11 +66,12 @@ function renderGain({ why, policy, holdout, difference, checks, sample_ratio: ra
   const mismatch = ratio && ratio.p < 0.001;
   fill(
     byId("gain-text"),
-    difference && el("p", null, `95 % interval ${signed(difference.low, places)} to ${signed(difference.high, places)}: `, bold(words[verdict]), "."),
+    difference && el("p", null, `${percent(level)} interval ${signed(difference.low, places)} to ${signed(difference.high, places)}: `, bold(words[verdict]), "."),
     why && el("p", null, why.charAt(0).toUpperCase() + why.slice(1), /[.!?]$/.test(why) ? "" : "."),
     policy && holdout && el("p", null, ...each(policy), " against ", ...each(holdout), " in the holdout", checks > 0 ? `; ${plural(checks, "check")} measured the skipped rounds.` : "."),
     policy && !holdout && el("p", null, "Mean reward of the policy: ", ...each(policy), " per decision."),
     !policy && holdout && el("p", null, "Mean reward of the holdout: ", ...each(holdout), " per decision."),
+    (policy || holdout) && el("p", { class: "note" }, `Intervals hold at every look (${interval}). Assumed: ${assumes}.`),
     mismatch && el("p", { class: "alarm" }, `✕ The holdout has ${percent(ratio.seen)} of the traffic, but ${percent(ratio.asked)} is configured: do not trust this comparison.`),
   );
 }

@@ -13,6 +13,7 @@ from sparing import archive
 from sparing.service import events
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.store.driver import Driver, SqlRow, check_version, migrate, newest_version
+from sparing.service.subject_sums import COLUMNS, SUMS, Count, SubjectKey, SubjectSums, SumsByHour, settle
 
 CHUNK = 2000  # events read at once
 DECISION = ", ".join(f"d.{name}" for name in DecisionEvent.__struct_fields__)
@@ -25,6 +26,17 @@ OUTCOMES = (
 PARTS = "select seq, experiment, ts, decision_seq, kind, value, played, null, null, reward_id from outcomes where reward_id is not null and"
 CHANGES = "select seq, experiment, ts, kind, body, who from changes"
 MARKS = ", ".join(f"${i + 1}" for i in range(len(DecisionEvent.__struct_fields__)))
+SUBJECT_SUMS = f"select subject, since, last, {', '.join(SUMS)} from subject_sums where experiment = $1 and"
+PUT_SUBJECT_SUMS = (
+    f"insert into subject_sums(experiment, subject, since, last, {', '.join(SUMS)}) "
+    f"values ({', '.join(f'${i + 1}' for i in range(4 + len(SUMS)))}) on conflict (experiment, subject) do update set "
+    f"{', '.join(f'{name} = excluded.{name}' for name in ('since', 'last', *SUMS))}"
+)
+ADD_COMPARED = (
+    f"insert into comparison(experiment, since, arm, hour, {', '.join(COLUMNS)}) "
+    f"values ({', '.join(f'${i + 1}' for i in range(4 + len(COLUMNS)))}) on conflict (experiment, since, hour, arm) do update set "
+    f"{', '.join(f'{name} = comparison.{name} + excluded.{name}' for name in COLUMNS)}"
+)
 
 TotalKey = tuple[int, int, str, str, int]  # experiment, hour, reason, arm, asked
 
@@ -86,6 +98,7 @@ class WriteBatch:
     last_ts: int
     events: list[Event] = field(default_factory=list)
     totals: dict[TotalKey, list[float]] = field(default_factory=dict)
+    compared: list[Count] = field(default_factory=list)
 
     def count(
         self,
@@ -194,10 +207,28 @@ class Store:
                 "expired = totals.expired + excluded.expired",
                 [(*key, *total) for key, total in rows.totals.items()],
             )
+        if rows.compared:
+            await self.add_compared(rows.compared, rows.last_ts // events.HOUR)
         if rows.events:
             await self.driver.many(
                 "update store set last_seq = $1, last_ts = $2", [(rows.last_seq, rows.last_ts)]
             )
+
+    async def add_compared(self, counts: Sequence[Count], hour: int) -> None:
+        """Add counts to the sums from which policy and holdout are compared, in the transaction."""
+        subjects: dict[int, set[bytes]] = {}
+        for one in counts:
+            if one.subject is not None:
+                subjects.setdefault(one.experiment, set()).add(one.subject)
+        known: dict[SubjectKey, SubjectSums] = {}
+        for number, some in subjects.items():
+            found = await self.driver.matching(SUBJECT_SUMS, "subject", sorted(some), number)
+            known |= {(number, bytes(one)): (since, last, sums) for one, since, last, *sums in found}
+        added, changed = settle(counts, known)
+        if changed:
+            rows = [(*key, since, last, *sums) for key, (since, last, sums) in changed.items()]
+            await self.driver.many(PUT_SUBJECT_SUMS, rows)
+        await self.driver.many(ADD_COMPARED, [(*arm, hour, *sums) for arm, sums in added.items()])
 
     async def commit(self) -> None:
         await self.driver.commit()
@@ -226,7 +257,8 @@ class Store:
         """Add an experiment in the transaction; return its number."""
         ((number,),) = await self.driver.rows("select coalesce(max(experiment), 0) + 1 from experiments")
         await self.driver.many(
-            "insert into experiments(experiment, name, config) values ($1, $2, $3)", [(number, name, config)]
+            "insert into experiments(experiment, name, config, summed) values ($1, $2, $3, 1)",
+            [(number, name, config)],
         )
         return int(number)
 
@@ -333,6 +365,14 @@ class Store:
             experiment,
         )
         return [HourlyTotal(*row) for row in found]
+
+    async def compared(self, experiment: int, since: int) -> SumsByHour:
+        """Return the sums of policy and holdout over decisions after the event `since`."""
+        found = await self.driver.read(
+            f"select hour, arm, {', '.join(COLUMNS)} from comparison where experiment = $1 and since = $2 order by hour",
+            *(experiment, since),
+        )
+        return SumsByHour.of([(hour, arm, sums) for hour, arm, *sums in found])
 
     async def changes(self, experiment: int, *kinds: str) -> list[ChangeEvent]:
         """Return the changes of these kinds in order."""
