@@ -24,6 +24,9 @@ MISSING = "is missing"
 Setter = Callable[[Any, "memoryview[float]"], None]
 """Writes the coordinates of a value into a context, which is 0 before."""
 
+TileSetter = Callable[[slice, np.ndarray], None]
+"""Writes the coordinates of some rows into zeros (m, width): of many rows at a time, wide ones do not stay in the cache."""
+
 
 class CellError(ValueError):
     """A value that does not fit its column."""
@@ -69,6 +72,10 @@ class Column(ABC):
     @abstractmethod
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells (n,) into zeros (n, width)."""
+
+    def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter | None:
+        """Read cells (n,), and return what writes those of some rows; None if `fill` is to write all at once."""
+        return None
 
     @abstractmethod
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
@@ -222,25 +229,36 @@ class NumberColumn(Column):
         return (self.column,)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+        self.tile_setter(column, first_row=first_row)(slice(None), out)
+
+    def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
         from sparing.log import arrays
 
         if arrays.is_text(column.type):
             values = self._mapped(column, self.number, first_row=first_row)
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
-        valid = all_valid(values)
-        if valid:
-            values = self._clipped(values)
-        np.multiply(values - self.mean, 1 / self.scale, out=out[:, 0])
-        if valid:
-            return
-        there = ~np.isnan(values)
-        odd = np.flatnonzero(there & ~(np.abs(values) <= LARGEST))
-        if len(odd):
-            raise self.unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
-        np.multiply(self._clipped(values) - self.mean, 1 / self.scale, out=out[:, 0])
-        out[~there, 0] = 0.0
-        self._fill_gap(there, out)
+        missing = None
+        if not all_valid(values):
+            missing = np.isnan(values)
+            odd = np.flatnonzero(~missing & ~(np.abs(values) <= LARGEST))
+            if len(odd):
+                raise self.unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
+        scaled = self._clipped(values) - self.mean
+        scaled *= 1 / self.scale
+        if missing is None:
+
+            def write(rows: slice, out: np.ndarray) -> None:
+                out[:, 0] = scaled[rows]
+
+            return write
+        scaled[missing] = 0.0
+
+        def write_with_gaps(rows: slice, out: np.ndarray) -> None:
+            out[:, 0] = scaled[rows]
+            self._fill_gap(~missing[rows], out)
+
+        return write_with_gaps
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         number = self.number(value)
@@ -249,6 +267,8 @@ class NumberColumn(Column):
 
     def _clipped(self, values: np.ndarray) -> np.ndarray:
         if self.low is None and self.high is None:
+            return values
+        if len(values) and self._low <= values.min() and values.max() <= self._high:
             return values
         clipped = np.clip(values, self._low, self._high)
         if (clipped != values).any():
@@ -306,11 +326,16 @@ class RawColumn(NumberColumn):
     kind = "raw"
     warn_deviations = math.inf  # there is no mean to go by
 
-    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
+    def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
         from sparing.log import arrays
 
         # The log refuses what is not finite.
-        out[:, 0] = arrays.numbers(column, self.column, first_row=first_row, notation=self.notation)
+        values = arrays.numbers(column, self.column, first_row=first_row, notation=self.notation)
+
+        def write(rows: slice, out: np.ndarray) -> None:
+            out[:, 0] = values[rows]
+
+        return write
 
     def _put_missing(self, last: int, out: "memoryview[float]") -> None:
         raise CellError(
@@ -372,14 +397,19 @@ class CategoryColumn(Column):
         return rare | {value: i for i, value in enumerate(self.values)}
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        places = self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE)
-        if places.min(initial=0) >= 0:
-            out[np.arange(len(places)), places] = 1.0
-            return
-        there = places != MISSING_CODE
-        rows = np.flatnonzero(places >= 0)
-        out[rows, places[rows]] = 1.0
-        self._fill_gap(there, out)
+        self.tile_setter(column, first_row=first_row)(slice(None), out)
+
+    def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
+        every = self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE).astype(np.int64)
+
+        def write(rows: slice, out: np.ndarray) -> None:
+            places = every[rows]
+            known = np.flatnonzero(places >= 0)
+            out[known, places[known]] = 1.0
+            if len(known) < len(places):
+                self._fill_gap(places != MISSING_CODE, out)
+
+        return write
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         found = self._place(value)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SHOWN = 8  # columns that a message lists
+TILE_NUMBERS = 2**15  # of the rows that are written at a time: a quarter megabyte stays in the cache
 
 
 def listed(names: Sequence[Hashable], most: int) -> str:
@@ -489,9 +490,21 @@ class Encoder:
             raise LogError(self._difference([name for name in there if name in self.by_column]))
         out = np.zeros((batch.num_rows, self.size))
         out[:, : self.linear.start] = 1.0
+        setters = []
         for column, first, stop in self.spans:
             if column.column in wanted:
-                column.fill(batch.column(column.column), out[:, first:stop], first_row=first_row)
+                cells = batch.column(column.column)
+                setter = column.tile_setter(cells, first_row=first_row)
+                if setter is None:
+                    column.fill(cells, out[:, first:stop], first_row=first_row)
+                else:
+                    setters.append((setter, slice(first, stop)))
+        step = max(TILE_NUMBERS // self.size, 1)
+        for start in range(0, batch.num_rows, step):
+            rows = slice(start, start + step)
+            tile = out[rows]
+            for setter, places in setters:
+                setter(rows, tile[:, places])
         if self.kernel is not None:
             out[:, self.linear.stop :] = self.kernel(out[:, self.linear])
         return out
