@@ -63,6 +63,11 @@ node:  # the JavaScript client is tested in Debian's Node
 	@command -v node >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null; } \
 	  || { echo "the tests of the JavaScript client need Node 18 or newer: apt-get install nodejs npm (as root)"; exit 1; }
 
+dist: $(VENV)/ready  ## build the source archive and the wheel into dist/, and check their metadata; nothing is uploaded
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/twine check --strict dist/*
+
 format: $(VENV)/ready  ## rewrite the code in the project's format
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -80,4 +85,4 @@ lock:  ## resolve the newest versions anew into requirements.lock, every file of
 	rm -rf .venv-lock
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) .venv-lock site .site .mypy_cache .ruff_cache .pytest_cache sparing-demo sparing-bench sparing-reproduction
+	rm -rf $(VENV) .venv-lock dist site .site .mypy_cache .ruff_cache .pytest_cache sparing-demo sparing-bench sparing-reproduction

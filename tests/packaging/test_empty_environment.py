@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import venv
 import zipfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import sparing
 from reference.reader import Reader
 
 ROOT = Path(__file__).parents[2]
@@ -34,21 +36,17 @@ def constraints(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    run(
-        sys.executable,
-        "-m",
-        "pip",
-        "wheel",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "-w",
-        folder,
-        ROOT,
-    )
-    return next(folder.glob("sparing-*.whl"))
+def dist(tmp_path_factory):
+    """What `make dist` builds: the source archive, and the wheel that is made from it."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(dist):
+    (found,) = dist.glob("sparing-*.whl")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +71,16 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     ]
     assert set(re.findall(r"Provides-Extra: (\S+)", metadata)) == set(extras)
     assert wheel.stat().st_size < 2_000_000
+
+
+def test_metadata_and_the_source_archive(dist):
+    run(sys.executable, "-m", "twine", "check", "--strict", *dist.iterdir())
+    (archive,) = dist.glob("sparing-*.tar.gz")
+    with tarfile.open(archive) as file:
+        names = {name.split("/", 1)[1] for name in file.getnames()}
+    assert {"pyproject.toml", "LICENSE", "README.md", "src/sparing/__init__.pyi"} <= names
+    assert not [name for name in names if name.startswith(("tests", "research", "docs", "clients"))]
+    assert archive.name == f"sparing-{sparing.__version__}.tar.gz"
 
 
 def test_plain_install_has_the_audits_page_and_names_what_a_plan_needs(programs, tmp_path):
