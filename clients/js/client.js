@@ -130,9 +130,9 @@ export class Client {
     return this._call("POST", `/decisions/${inPath(idOf(decision))}/reward/correct`, { value }, timeoutMs);
   }
 
-  /** The open rewards that are worth buying. @param {{limit?: number, timeoutMs?: number}} settings @returns {Promise<any>} */
-  async queue({ limit, timeoutMs = DEFAULT_TIMEOUT } = {}) {
-    return this._call("GET", `/queue${limit === undefined ? "" : `?limit=${limit}`}`, undefined, timeoutMs);
+  /** The rewards that are waited for, for people or judges; the oldest first. @param {{after?: number, timeoutMs?: number}} settings @returns {AsyncGenerator<any>} */
+  async *queue({ after = 0, timeoutMs = DEFAULT_TIMEOUT } = {}) {
+    yield* this._pages("queue", "asks", after, timeoutMs);
   }
 
   /** The present settings and counts of the experiment. @param {{timeoutMs?: number}} settings @returns {Promise<any>} */
@@ -142,9 +142,14 @@ export class Client {
 
   /** The stored decisions and their outcomes, in order. @param {{after?: number, timeoutMs?: number}} settings @returns {AsyncGenerator<any>} */
   async *decisions({ after = 0, timeoutMs = DEFAULT_TIMEOUT } = {}) {
+    yield* this._pages("decisions", "decisions", after, timeoutMs);
+  }
+
+  /** @param {string} path @param {string} name @param {number} after @param {number} timeoutMs @returns {AsyncGenerator<any>} */
+  async *_pages(path, name, after, timeoutMs) {
     for (let more = after; more !== null && more !== undefined; ) {
-      const page = await this._call("GET", `/decisions?after=${more}&limit=${MAX_BATCH}`, undefined, timeoutMs);
-      yield* page.decisions;
+      const page = await this._call("GET", `/${path}?after=${more}&limit=${MAX_BATCH}`, undefined, timeoutMs);
+      yield* page[name];
       more = page.next;
     }
   }

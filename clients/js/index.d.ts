@@ -34,11 +34,12 @@ export interface Explanation {
   model_seq: number;
 }
 
-/** A further action to run in the shadow, shown to nobody; its reward belongs to its own id. */
+/** A further action to run in the same context and to show to nobody; its reward is sent to its own id. */
 export interface ShadowCall {
   decision_id: string;
   action: Label;
-  worth: number;
+  worth: number | null;
+  reward_by?: string | null;
 }
 
 /** The answer to a context. The fields have the names of the service's messages. */
@@ -72,8 +73,21 @@ export interface RewardAnswer {
 /** A stored decision, as the service lists it; fields as in its OpenAPI document. */
 export type DecisionRecord = Readonly<Record<string, unknown>> & { readonly decision_id: string };
 
-/** An open reward that is worth buying; fields as in the service's OpenAPI document. */
-export type QueueItem = Readonly<Record<string, unknown>> & { readonly decision_id: string; readonly action: Label };
+/** A reward that is waited for: judge the outcome of the action in this context, and send the reward to `decision_id`. */
+export interface QueuedAsk {
+  decision_id: string;
+  seq: number;
+  time: string;
+  context: Record<string, unknown> | number[];
+  context_id: string | number | null;
+  action: Label;
+  worth: number | null;
+  reason: string;
+  arm: string;
+  /** Of a shadow call: the decision that was served in its context. */
+  served_id: string | null;
+  reward_by: string | null;
+}
 
 export type Fallback = Label | ((context: Context) => Label | Promise<Label>);
 
@@ -135,19 +149,19 @@ export class Client {
   decideMany(contexts: Iterable<Context | DecideRequest>, settings?: CallSettings): Promise<(Decision | ServiceProblem)[]>;
 
   /** Send the reward of a decision, given as the answer, its id or its request_id; null for the client's own fallback. */
-  reward(decision: Decision | ShadowCall | string, value: number, settings?: CallSettings & { action?: Label }): Promise<RewardAnswer | null>;
+  reward(decision: Decision | ShadowCall | QueuedAsk | string, value: number, settings?: CallSettings & { action?: Label }): Promise<RewardAnswer | null>;
 
   /** Send the rewards of many decisions: answers in their order, null for each fallback. */
   rewardMany(
-    rewards: Iterable<readonly [Decision | ShadowCall | string, number]>,
+    rewards: Iterable<readonly [Decision | ShadowCall | QueuedAsk | string, number]>,
     settings?: CallSettings,
   ): Promise<(RewardAnswer | ServiceProblem | null)[]>;
 
   /** Replace the mistaken reward of a decision; needs a key with the role `admin`. */
   correct(decision: Decision | string, value: number, settings?: CallSettings): Promise<RewardAnswer>;
 
-  /** The open rewards that are worth buying, for people or judges. */
-  queue(settings?: CallSettings & { limit?: number }): Promise<{ items: QueueItem[] }>;
+  /** The rewards that are waited for, for people or judges; the oldest first, after the event with the number `after`. */
+  queue(settings?: CallSettings & { after?: number }): AsyncGenerator<QueuedAsk>;
 
   /** The present settings and counts of the experiment; fields as in the service's OpenAPI document. */
   about(settings?: CallSettings): Promise<Readonly<Record<string, unknown>>>;

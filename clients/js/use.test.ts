@@ -22,9 +22,13 @@ export async function batch(): Promise<number> {
   const good = answers.filter((each): each is Decision => !(each instanceof ServiceProblem));
   await client.rewardMany(good.map((each) => [each, 1] as const));
   await client.correct(good[0], 0);
-  const { items } = await client.queue({ limit: 10 });
+  let worth = 0;
+  for await (const ask of client.queue({ after: 0 })) {
+    worth += ask.worth ?? 0;
+    await client.reward(ask, 1);
+  }
   for await (const record of client.decisions({ after: 0 })) record.decision_id;
-  return items.length;
+  return worth;
 }
 
 const scorer = new Scorer(await (await fetch("policy.json")).json());
