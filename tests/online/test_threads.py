@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sparing
-from sparing.online.core import ReadWriteLock
+from sparing.online.locks import ReadWriteLock
 from sparing.simulation import LinearWorld, draw_log
 
 THREADS, DECISIONS = 4, 20_000

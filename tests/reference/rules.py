@@ -122,7 +122,8 @@ def priced(learner, x, eligible, ahead, costs=None):
 def use_reference_choice(learner):
     """Let a learner choose as written here, round by round, instead of by compiled code."""
 
-    def choose(x, allowed, context_id, key, spot_check, costs=None):
+    def choose(x, allowed, context_id, key, spot_check, costs=None, shadow=False):
+        assert not shadow, "there is no reference of shadow calls here"
         from sparing.online.decision import check_sizes
 
         check_sizes(x)

@@ -25,12 +25,13 @@ def worths(
     paid=0.0,
     later=0.0,
     new=None,
+    loses=True,
 ):
     """(K,): max_n (H − n + 1)·mean_j ψ(g_j, s_j(n))/n − c − (max m − m_a); −∞ for actions that may not be played.
 
     theta (K, d), inverse (K, d, d) = Σ/σ², reservoir (m, d); `eligible` and `active` (K,) say who may be played now and later.
     Means are of the reward less the actions' known costs (K,): `paid` now, `later` in rounds to come.
-    n calls on a `new` action (K,) count as (n + 2)/3.
+    n calls on a `new` action (K,) count as (n + 2)/3. In the shadow playing the action `loses` nothing.
     """
     later = np.zeros(len(theta)) + later
     k = len(theta)
@@ -45,7 +46,7 @@ def worths(
     gap = np.abs(others - net)
     gains = psi(gap[:, :, None], s).mean(axis=1) if k > 1 else np.zeros((1, len(n)))
     mean = theta @ x - paid
-    loss = mean[eligible].max() - mean
+    loss = mean[eligible].max() - mean if loses else 0.0
     counted = n if new is None else np.where(new[:, None], (n + 2) / 3, n)
     found = ((left - n + 1) * gains / counted).max(axis=1) - cost - loss
     return np.where(eligible, found, -np.inf)
@@ -62,7 +63,7 @@ def priority(learner, costs=None):
     return np.lexsort((learner.sets.ties, costs_of(learner, costs))).argsort()
 
 
-def expected(learner, x, eligible=None, *, ahead=False, costs=None):
+def expected(learner, x, eligible=None, *, ahead=False, costs=None, loses=True):
     """Who is played and whether it is called, by the definition; and what the call is worth."""
     sets, rule = learner.sets, learner.rules[0]
     slots = sets.arrays.pending_slot if ahead else sets.arrays.observed_slot
@@ -84,6 +85,7 @@ def expected(learner, x, eligible=None, *, ahead=False, costs=None):
         new=(sets.arrays.logged[slots] == 0)
         & (sets.arrays.live[slots] < 2 * sets.shape[1])
         & rule.stops_early,
+        loses=loses,
     )
     spent = rule.calls is not None and learner.calls >= rule.calls
     first = -priority(learner, costs)

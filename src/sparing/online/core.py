@@ -2,7 +2,6 @@
 
 import hashlib
 import math
-import threading
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -32,38 +31,9 @@ from sparing.online.decision import (
 from sparing.online.engine import choice, random_stream, runs
 from sparing.online.engine.state import NEVER, SetsStruct
 from sparing.online.explanation import Explanation, explain
+from sparing.online.locks import ReadWriteLock
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import REASONS, RoundView, SkipRule
-
-
-class ReadWriteLock:
-    """Many readers or one writer.
-
-    `with lock` to read; `with lock.write_lock` followed by `lock.wait_for_readers()` to write. A writer waits for all
-    readers, and no reader starts while it waits.
-    """
-
-    def __init__(self) -> None:
-        self.write_lock = threading.Lock()
-        self.readers = 0
-        self.changed = threading.Condition()
-
-    def wait_for_readers(self) -> None:
-        """Block until no reader is left; the caller holds `write_lock`."""
-        if self.readers:
-            with self.changed:
-                self.changed.wait_for(lambda: not self.readers)
-
-    def __enter__(self) -> None:
-        with self.write_lock, self.changed:
-            self.readers += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self.changed:
-            self.readers -= 1
-            if not self.readers:
-                self.changed.notify_all()
-
 
 EXPLORE, SPOT_CHECK, PENDING, SPENT = (
     REASONS[code] for code in (choice.EXPLORE, choice.SPOT_CHECK, choice.PENDING, choice.SPENT)
@@ -620,12 +590,14 @@ class Core:
         key: int,
         spot_check: float,
         costs: np.ndarray | None = None,
+        shadow: bool = False,
     ) -> Chosen:
         """Choose now. The observed view may skip; otherwise the pending view chooses the call, or skips because pending
         rewards will decide (`pending`).
 
         `key` is that of the round's random stream; −1 if there is no spot check and nothing else is random. `costs` (K,) are
-        those of this round, if they are not the learner's.
+        those of this round, if they are not the learner's. In the `shadow` nobody is served the action of a call; `allowed` is
+        then not the learner's own array.
         """
         sets = self.sets
         if (
@@ -656,7 +628,7 @@ class Core:
         if self._log_rule is not None:
             found = self._log_rule.find(x, context_id, allowed, key)
             scratch.work.threshold, scratch.work.answer, drawn = found
-        seen, table = (x, allowed, context_id, key, drawn, costs), observed
+        seen, table = (x, allowed, context_id, key, drawn, costs, shadow), observed
         action, reason, mean, spread, chance, unsure, worth = self._planned(table, *seen)
         if self._imputed and reason == EXPLORE:
             table = pending
@@ -701,6 +673,7 @@ class Core:
         key: int,
         drawn: float,
         costs: np.ndarray | None,
+        shadow: bool,
     ) -> tuple[int, str, float, float, float, bool, float | None]:
         """The answer of one view before spot checks: action, reason, mean, half-width, its probability, whether a call
         needs an exact check, and the value of the call if it is known.
@@ -718,8 +691,8 @@ class Core:
                 if answer is not None:
                     chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
                     return answer, rule.name, float(mean[answer]), float(spread[answer]), chance, False, None
-        bounds = self.sets.bounds
-        action, code, mean, spread, *worth = self._entry[bounds].call(table, x, allowed, bounds)
+        bounds, entry = self.sets.bounds, runs.CHOOSE_IN_SHADOW if shadow and self.uses_voi else self._entry
+        action, code, mean, spread, *worth = entry[bounds].call(table, x, allowed, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
         chance = drawn if code == choice.LOG_BEATS else 1.0

@@ -1,6 +1,7 @@
 """The one learner: confidence sets, skip rules in order, an explorer, and the list of pending decisions."""
 
 import copy
+import hashlib
 import os
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -16,8 +17,16 @@ from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
 from sparing.online.confidence_sets import ConfidenceSets
-from sparing.online.core import CALLS, DOUBLE, Context, Core, PendingCall, new
-from sparing.online.decision import Decision, Decisions, as_reward, check_sizes, decide_many, label_index
+from sparing.online.core import CALLS, DOUBLE, Chosen, Context, Core, PendingCall, new
+from sparing.online.decision import (
+    Chances,
+    Decision,
+    Decisions,
+    as_reward,
+    check_sizes,
+    decide_many,
+    label_index,
+)
 from sparing.online.engine import runs
 from sparing.online.engine.choice import UNSURE
 from sparing.online.engine.state import NoiseMonitor
@@ -29,6 +38,8 @@ from sparing.report.notebook import card
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+ALSO = "also"  # the reason of a served decision that has a shadow call
 
 
 class Learner(Core):
@@ -365,6 +376,115 @@ class Learner(Core):
                     self.enter_context(context)
             return decision
 
+    def decide_in_shadow(
+        self,
+        x: Context,
+        *,
+        eligible: Iterable[Hashable] | None = None,
+        context_id: Hashable | None = None,
+        costs: CostsOption = None,
+    ) -> tuple[Decision, Decision | None]:
+        """Choose the action with the best mean, and the action whose reward is worth buying without serving it to anybody.
+
+        The second one is a shadow call: run its action in the same context, show the result to nobody, and have it judged.
+        `economical` makes one where the expected gain in future rounds exceeds the price. What the action would lose in this round
+        does not count, since nobody is served it. Other learners make one in every round in which `decide` would need a reward.
+
+        Parameters
+        ----------
+        x, eligible, context_id, costs
+            As in `decide`.
+
+        Returns
+        -------
+        decision : Decision
+            The action to serve. It needs no reward. If there is a shadow call, its reason is `also`; else why no reward is bought.
+        also : Decision or None
+            The shadow call. Pass its reward to `update`, or call `forget`. Its probabilities are those of choosing it for the call.
+
+        Raises
+        ------
+        DecisionError
+            If the context or the labels are invalid. The learner is unchanged.
+
+        Examples
+        --------
+        >>> import sparing
+        >>> world = sparing.simulation.LinearWorld(n_actions=4, n_features=3, noise=0.5, seed=0)
+        >>> log = sparing.simulation.draw_log(world, rows=500, never=[3], seed=1)
+        >>> learner = sparing.economical(log, call_cost=0.01, horizon=20_000)
+        >>> decision, also = learner.decide_in_shadow([0.5, 0.2, 0.9])
+        >>> if also is not None:
+        ...     learner.update(also, 0.3)
+        """
+        context = self.context(x)
+        unseen = self.encoder.unseen(x) if isinstance(x, Mapping) else ()
+        allowed = self._active_mask if eligible is None else self._eligible(eligible)
+        priced = None if costs is None else self.round_costs(costs, allowed)
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
+            self._impute_deferred()
+            number = self.rounds
+            key = runs.STREAM_KEY.call(self.key, number)
+            made = self._choose_in_shadow(context, allowed, context_id, key, self.spot_check, priced)
+            estimates = self._estimates or self._present()
+            source = estimates, estimates.changes, x, allowed, priced
+            served, also = (
+                None
+                if each is None
+                else self._proposal(each, priced)._replace(
+                    id=number, action=self.action_names[each[0]], unseen=unseen, source=source
+                )
+                for each in made
+            )
+            if made[1] is not None and also is not None:
+                self._open(~number, made[1][0], context, impute=True)
+                self.open[number] = also
+                self.calls += 1
+            self.rounds = number + 1
+            if self.uses_voi:
+                self._sync_budget()
+                if number == self.next_entry:
+                    self.enter_context(context)
+        assert served is not None
+        return served, also
+
+    def propose_in_shadow(
+        self,
+        x: Context,
+        *,
+        allowed: np.ndarray | None = None,
+        context_id: Hashable | None = None,
+        entropy: bytes = b"",
+        spot_checks: bool = True,
+        costs: np.ndarray | None = None,
+    ) -> tuple[Decision, Decision | None]:
+        """The best mean, and the reward call to make in its shadow, if any: as `decide_in_shadow`, with the arguments of `propose`."""
+        context, mask = self.context(x), self._mask(allowed)
+        key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
+        share = self.spot_check if spot_checks else 0.0
+        with self._lock:
+            served, call = self._choose_in_shadow(context, mask, context_id, key, share, costs)
+            return self._proposal(served, costs), None if call is None else self._proposal(call, costs)
+
+    def _choose_in_shadow(
+        self,
+        x: np.ndarray,
+        allowed: np.ndarray,
+        context_id: Hashable | None,
+        key: int,
+        spot_check: float,
+        costs: np.ndarray | None,
+    ) -> tuple[Chosen, Chosen | None]:
+        """The best mean, which is served, and the call of its shadow; the caller holds the lock."""
+        plan = self._choose(x, allowed[:], context_id, key, spot_check, costs, True)
+        _, reason, _, _, _, worth = plan
+        bounds, observed = self.sets.bounds, self._views(costs)[0]
+        best, mean, spread = runs.CHOOSE_BEST[bounds].call(observed, x, allowed, bounds)
+        called = reason in CALLS
+        served = best, ALSO if called else reason, mean, spread, Chances(1.0, 0.0), worth
+        return served, plan if called else None
+
     def explain(
         self,
         x: Context,
@@ -557,11 +677,11 @@ class Learner(Core):
     def _pending_number(self, decision: Decision | int) -> int:
         number = decision.id if isinstance(decision, Decision) else decision
         pending = self.open.get(number) if isinstance(number, int | np.integer) else None
+        if isinstance(decision, Decision) and not decision.needs_reward:
+            raise DecisionError(
+                f"decision {number} was skipped ({decision.reason}) and needs no reward; nothing was learnt"
+            )
         if pending is None:
-            if isinstance(decision, Decision) and not decision.needs_reward:
-                raise DecisionError(
-                    f"decision {number} was skipped ({decision.reason}) and needs no reward; nothing was learnt"
-                )
             if isinstance(number, int | np.integer) and 0 <= number < self.rounds:
                 raise DecisionError(
                     f"decision {number} is closed: it has had its reward, was forgotten, or needed none"

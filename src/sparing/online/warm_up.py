@@ -44,6 +44,7 @@ def warm_up(learner: "Learner") -> None:
             first, second = trial.begin(action, x), trial.begin(action, x)
             trial.propose(x)
             trial.check_learnable(action, x)
+            trial.propose_in_shadow(x)
             trial.best(x, mask)
             trial.value(action, x)
             trial.cancel(action, x, second)

@@ -322,7 +322,7 @@ def choose(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFla
     """Choose by the rules of the plan; an empty `eligible` allows all actions."""
     first, explore = t.first, t.explore
     if first == NOT_WORTH:
-        return choose_economical(t, x, eligible, bounds)
+        return choose_economical(t, x, eligible, bounds, False)
     if first == CONFIDENT:
         if explore == WIDER_RIVAL:
             return choose_confident_wider(t, x, eligible, bounds)
@@ -433,8 +433,13 @@ def choose_confident_wider(
 
 
 @compiled_inner
-def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag) -> ChoiceTuple:
-    """The action whose call has the highest value above its cost, or the best mean if no call pays; sets `t.worth`."""
+def choose_economical(
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag, shadow: bool
+) -> ChoiceTuple:
+    """The action whose call has the highest value above its cost, or the best mean if no call pays; sets `t.worth`.
+
+    In the `shadow` nobody is served the action of a call, so playing it loses nothing.
+    """
     wrong = unfit(x)
     if wrong >= 0:
         return -1 - wrong, 0, 0.0, 0.0
@@ -452,7 +457,7 @@ def choose_economical(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds
             ):
                 continue
             action = t.action[slot] if slot > 0 else t.order[first]
-            loss = max(top - (dot(t.theta[slot], x) - cost_of(t, action)), 0.0)
+            loss = 0.0 if shadow else max(top - (dot(t.theta[slot], x) - cost_of(t, action)), 0.0)
             value = worth(t, slot, x, loss, most)
             if value > 0.0 and beats(t, value, action, most, found):
                 found, most = action, value
@@ -467,8 +472,27 @@ def choose_economical_with_worth(
     t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
 ) -> tuple[int, int, float, float, float]:
     """As `choose_economical`, with the value of the call."""
-    action, reason, mean, spread = choose_economical(t, x, eligible, bounds)
+    action, reason, mean, spread = choose_economical(t, x, eligible, bounds, False)
     return action, reason, mean, spread, t.worth
+
+
+@compiled
+def choose_economical_in_shadow(
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
+) -> tuple[int, int, float, float, float]:
+    """As `choose_economical_with_worth`, for calls whose action nobody is served."""
+    action, reason, mean, spread = choose_economical(t, x, eligible, bounds, True)
+    return action, reason, mean, spread, t.worth
+
+
+@compiled
+def choose_best(
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
+) -> tuple[int, float, float]:
+    """The best mean of reward − cost: action, mean and half-width."""
+    best, _ = best_mean(t, x, scan_mean_bounds(t, x, eligible, bounds), eligible)
+    mean, spread = net_mean_and_spread(t, best, x)
+    return best, mean, spread
 
 
 @compiled_inner

@@ -133,7 +133,15 @@ def _either(kernel: Any, *arguments: Any) -> dict[BoundsFlag, Entry]:
     return {None: Entry(kernel, *arguments, types.none), 1: Entry(kernel, *arguments, types.int64)}
 
 
-CHOOSE_LOG_BEATS, CHOOSE_CERTIFIED, CHOOSE_CONFIDENT, CHOOSE_CONFIDENT_WIDER, CHOOSE_ECONOMICAL = (
+(
+    CHOOSE_LOG_BEATS,
+    CHOOSE_CERTIFIED,
+    CHOOSE_CONFIDENT,
+    CHOOSE_CONFIDENT_WIDER,
+    CHOOSE_ECONOMICAL,
+    CHOOSE_IN_SHADOW,
+    CHOOSE_BEST,
+) = (
     _either(kernel, TABLE, VECTOR, MASK)
     for kernel in (
         choice.choose_log_beats,
@@ -141,6 +149,8 @@ CHOOSE_LOG_BEATS, CHOOSE_CERTIFIED, CHOOSE_CONFIDENT, CHOOSE_CONFIDENT_WIDER, CH
         choice.choose_confident,
         choice.choose_confident_wider,
         choice.choose_economical_with_worth,
+        choice.choose_economical_in_shadow,
+        choice.choose_best,
     )
 )
 RANDOM_OTHER_ACTION = _either(choice.random_other_action, TABLE, VECTOR, MASK, WHOLE, WHOLE)
