@@ -33,6 +33,8 @@ BY_PLACE = "logs of few contexts are split by a row's place at every size (0.2)"
 CHOSEN_ON_FOLDS = ("opr", "opr-dlm", "poem", "norm-poem", "ipw-logistic", "caipwl", "stacked", "auto")
 """Methods whose settings, chosen by cross-validation, are others on the recorded log."""
 
+SHADOW_CALLS = "shadow calls and the queue of open calls (0.3)"
+
 NEW_PRIOR = "the hyperprior of real problems, scales integrated, joint worlds (0.3)"
 
 EXPECTED_CHANGES = {
@@ -68,7 +70,8 @@ EXPECTED_CHANGES = {
     "evaluate-few-contexts:estimates/*": BY_PLACE,
     "store-summary:*/actions/*/low": LEVEL,
     "store-summary:*/actions/*/high": LEVEL,
-    "openapi:components/schemas/Overview/required": "level was added (0.3)",
+    "openapi:components/schemas/Overview/required": "level and asking were added (0.3)",
+    "openapi:paths//v1/{experiment}/export/get/parameters": SHADOW_CALLS,
     "warm-up:*seconds": "seconds, and how much was compiled before",
     "warm-up:compiled": "kernels that were not in the cache of this machine",
     "openapi:components/schemas/RewardAnswer/properties/status/enum": "rewards can be corrected (0.3)",
@@ -99,6 +102,19 @@ EXPECTED_ADDITIONS = {
         f"{case}:experiments/*/{name}": "verification by ranges, resumable (0.3)"
         for case in ("verify", "rebased")
         for name in ("share", "ranges", "resumed")
+    },
+    **{
+        pattern: SHADOW_CALLS
+        for pattern in (
+            "store-about:*options/asking",
+            "store-summary:*/asking",
+            "openapi:components/schemas/Options*/properties/asking",
+            "openapi:components/schemas/Overview/properties/asking",
+            "openapi:components/schemas/DecideAnswer/properties/also",
+            "openapi:components/schemas/Record/properties/served_id",
+            *(f"openapi:components/schemas/{name}" for name in ("Also", "AskQueue", "QueuedAsk")),
+            "openapi:paths//v1/{experiment}/queue",
+        )
     },
     "store-about:*options/costs": KNOWN_COSTS,
     "store-summary:*/actions/*/cost": KNOWN_COSTS,

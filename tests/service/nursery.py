@@ -19,6 +19,7 @@ from sparing.service import experiments
 from sparing.service.messages import Options
 from sparing.service.server import ServerSettings, Service
 
+SHADOW = f"{NAME}-shadow"
 LATER = 0.03
 """Seconds by which a hasty service commits after its answer."""
 
@@ -48,6 +49,9 @@ async def prepare(settings, learner):
     if not list(service.registry):
         config = {"learner": "confident", "settings": LEARNERS["confident"], "columns": {}}
         await experiments.create(service.writer, NAME, LOG, learner, Options(check=0.1), config, who="test")
+        # Every decision of this one has a shadow call.
+        options, other = Options(asking="shadow", check=0.1), experiments.make_learner("linucb", LOG, {})
+        await experiments.create(service.writer, SHADOW, LOG, other, options, config, who="test")
     await service.store.close()
 
 

@@ -196,6 +196,7 @@ def retention() -> Overview:
         name="retention-offers",
         time=iso(NOW),
         mode="live",
+        asking="serve",
         learner="economical",
         guarantee=GUARANTEE,
         log_rows=9000,
@@ -245,6 +246,35 @@ def retention() -> Overview:
         recent=recent(luck, labels),
         health=health(28_604),
     )
+
+
+def shadowed() -> Overview:
+    """The retention offers, whose rewards are bought by shadow calls: nobody is served an experiment."""
+    base = retention()
+    called = ("explore", "spot-check")
+    hours = [replace(hour, decisions=renamed(hour.decisions, called)) for hour in base.hours]
+    kept = [row for row in base.reasons if row.reason not in called]
+    calls = [replace(row, arm="also") for row in base.reasons if row.reason in called]
+    served = sum(row.decisions for row in calls)
+    recent = []
+    for row in base.recent:
+        if row.reason in called:
+            recent.append(replace(row, arm="also", action="upgrade"))
+            row = replace(row, reason="also", needs_reward=False, reward=None, outcome=None)
+        recent.append(row)
+    return replace(
+        base,
+        asking="shadow",
+        hours=hours,
+        reasons=[*kept, *calls, Reasons("also", "policy", False, served, 0, None)],
+        recent=recent,
+    )
+
+
+def renamed(decisions: dict[str, int], called: tuple[str, ...]) -> dict[str, int]:
+    """Decisions by reason, of which those called were served with a shadow call."""
+    kept = {reason: n for reason, n in decisions.items() if reason not in called}
+    return kept | {"also": sum(decisions.get(reason, 0) for reason in called)}
 
 
 def ranked(luck: random.Random, ranks: list[int], asked: int, decisions: int) -> list[Action]:

@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from reference.browser import FLAGS, find_chromium, photograph  # noqa: E402
-from service.overviews import empty, hostile, retention, thousand  # noqa: E402
+from service.overviews import empty, hostile, retention, shadowed, thousand  # noqa: E402
 from service.standin import served  # noqa: E402
 
 SHOTS = {  # name: overview, width, colour scheme
@@ -26,6 +26,8 @@ LOOKED_AT = {
     "hostile-phone": (hostile, 390, "dark"),
     "middle": (retention, 800, "light"),
     "wide": (retention, 1720, "dark"),
+    "shadowed": (shadowed, 1280, "light"),
+    "shadowed-phone": (shadowed, 390, "dark"),
 }
 """Not for the documentation: only with a folder to put them in."""
 

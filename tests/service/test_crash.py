@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 
 from service.building import NAME, WORLD, contexts
+from service.nursery import SHADOW
 from sparing.service import events, maintenance
 from sparing.service.store import open_store
 
@@ -49,17 +50,23 @@ class Nursery:
 
 async def client(http, number, acknowledged):
     """Decide and reward until the service is gone; note what it acknowledged."""
+    experiment = (NAME, SHADOW)[number % 2]
     for place, x in enumerate(contexts(number, 10_000)):
-        named = f"{number}-{place}"
+        named, value = f"{number}-{place}", float(x @ WORLD.theta[0])
         try:
-            answer = await http.post("/decide", json={"context": x.tolist(), "request_id": named})
+            answer = await http.post(
+                f"/{experiment}/decide", json={"context": x.tolist(), "request_id": named}
+            )
             found = answer.raise_for_status().json()
-            acknowledged[named] = [found["decision_id"], found["action"], None]
-            if found["needs_reward"] or place % 5 == 0:
-                value = float(x @ WORLD.theta[0])
-                path = f"/decisions/{found['decision_id']}/reward"
+            acknowledged[found["decision_id"]] = [found["action"], None, named]
+            wanted = [found["decision_id"]] if found["needs_reward"] or place % 5 == 0 else []
+            if "also" in found:
+                acknowledged[found["also"]["decision_id"]] = [found["also"]["action"], None, None]
+                wanted.append(found["also"]["decision_id"])
+            for one in wanted:
+                path = f"/{experiment}/decisions/{one}/reward"
                 (await http.post(path, json={"value": value})).raise_for_status()
-                acknowledged[named][2] = value
+                acknowledged[one][1] = value
         except httpx.TransportError:
             return
 
@@ -80,7 +87,7 @@ async def loaded(nursery, turn, acknowledged, luck):
     url, child = nursery.start()
     async with httpx.AsyncClient(base_url=url, timeout=30, verify=False) as http:
         await until_ready(http)
-        http.base_url = f"{url}/v1/{NAME}"
+        http.base_url = f"{url}/v1"
         numbers = [turn * CLIENTS + each for each in range(CLIENTS)]
         clients = [asyncio.create_task(client(http, number, acknowledged)) for number in numbers]
         enough = len(acknowledged) + luck.randint(5, 40)
@@ -96,18 +103,18 @@ async def missing(folder, address, acknowledged):
     await store.open()
     try:
         rows = await store.driver.read(
-            "select d.request_id, d.decision_id, d.action, o.value from decisions d left join outcomes o on o.decision_seq = d.seq"
+            "select d.decision_id, d.action, o.value, d.request_id, d.arm from decisions d left join outcomes o on o.decision_seq = d.seq"
         )
-        found = {row[0]: (events.id_text(bytes(row[1])), row[2], row[3]) for row in rows}
+        found = {events.id_text(bytes(row[0])): row[1:] for row in rows}
         labels = list(WORLD.action_names)
         lost = [
             named
-            for named, (identity, action, value) in acknowledged.items()
+            for named, (action, value, request) in acknowledged.items()
             if named not in found
-            or found[named][0] != identity
-            or labels[found[named][1]] != action
-            or (value is not None and found[named][2] != value)
+            or (labels[found[named][0]], found[named][2]) != (action, request)
+            or (value is not None and found[named][1] != value)
         ]
+        assert any(found[named][3] == events.ALSO for named in acknowledged if named in found)
         faults = [fault for verdict in await maintenance.verify(store) for fault in verdict.faults]
     finally:
         await store.close()

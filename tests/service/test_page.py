@@ -7,12 +7,18 @@ from msgspec.structs import replace
 from playwright.sync_api import expect
 
 from reference.accessibility import faint, overflow, violations
-from service.overviews import HOSTILE, NOW, empty, explained, hostile, iso, retention, thousand
+from service.overviews import HOSTILE, NOW, empty, explained, hostile, iso, retention, shadowed, thousand
 from service.standin import ADMIN, KEY, served
 from sparing.service import page as files
 from sparing.service.messages import Look
 
-VARIANTS = {"retention": retention, "thousand": thousand, "empty": empty, "hostile": hostile}
+VARIANTS = {
+    "retention": retention,
+    "thousand": thousand,
+    "empty": empty,
+    "hostile": hostile,
+    "shadowed": shadowed,
+}
 SHIFTS = """
 window.shifts = [];
 new PerformanceObserver((list) => window.shifts.push(...list.getEntries().map((entry) => entry.value)))
@@ -119,6 +125,23 @@ def test_the_bar_and_its_legend_count_every_decision(visit):
         "all => all.map((i) => parseFloat(i.style.getPropertyValue('--size')))"
     )
     assert sum(sizes) == pytest.approx(100, abs=0.1)
+
+
+def test_shadow_calls_are_shown_as_such(visit):
+    overview = shadowed()
+    page = visit(overview)
+    expect(page.locator("#badges")).to_have_text("✓ healthymode: liveasks by shadow calls")
+    counts = page.locator("#saved-legend b").all_inner_texts()
+    assert sum(int(text.replace("\u202f", "")) for text in counts) == overview.decisions
+    expect(page.locator("#saved")).to_have_text("83\u202f%")
+    expect(page.locator("#saved-text")).to_contain_text("of them in the shadow")
+    expect(page.locator("#saved-legend")).to_contain_text("called: shadow call")
+    expect(page.locator("#stacked .key").filter(has_text="called: shadow call")).to_be_visible()
+    assert page.locator("#stacked .area.shadow-call").count() >= 1
+    rows = page.locator("#recent tbody tr")
+    place = next(number for number, row in enumerate(overview.recent) if row.arm == "also")
+    expect(rows.nth(place)).to_contain_text("shadow call: explore")
+    expect(rows.nth(place + 1)).to_contain_text("best mean, with a shadow call")
 
 
 def test_charts_have_axes_a_legend_and_a_readout(visit):

@@ -13,12 +13,15 @@ from sparing.service.errors import ServiceError
 from sparing.service.messages import (
     MAX_BATCH,
     About,
+    Also,
+    AskQueue,
     CorrectRequest,
     DecideAnswer,
     DecideBatch,
     DecideItems,
     DecideRequest,
     Label,
+    QueuedAsk,
     Record,
     Records,
     RewardAnswer,
@@ -90,6 +93,8 @@ class Client:
     ...     answer = client.decide({"country": "NZ", "age": 31})
     ...     if answer.needs_reward:
     ...         client.reward(answer, 1.0)
+    ...     if answer.also is not None:  # with the option asking="shadow": run this action too, and show it to nobody
+    ...         client.reward(answer.also, 1.0)
     """
 
     def __init__(
@@ -195,18 +200,18 @@ class Client:
 
     def reward(
         self,
-        decision: DecideAnswer | str,
+        decision: DecideAnswer | Also | str,
         value: float,
         action: Label | None = None,
         *,
         reward_id: str | None = None,
     ) -> RewardAnswer | None:
-        """Send the reward of a decision.
+        """Send the reward of a decision, or of a shadow call.
 
         Parameters
         ----------
-        decision : DecideAnswer or str
-            The answer, its decision_id, or its request_id.
+        decision : DecideAnswer, Also or str
+            The answer, or its `also`, or its decision_id or request_id.
         value : float
             The reward.
         action : label, optional
@@ -227,13 +232,13 @@ class Client:
         return self._call("POST", path, body, RewardAnswer)
 
     def reward_many(
-        self, rewards: Iterable[tuple[DecideAnswer | str, float]]
+        self, rewards: Iterable[tuple[DecideAnswer | Also | str, float]]
     ) -> list[RewardAnswer | ServiceProblem | None]:
         """Send the rewards of many decisions.
 
         Parameters
         ----------
-        rewards : iterable of (DecideAnswer or str, float)
+        rewards : iterable of (DecideAnswer, Also or str, float)
             Each decision, as in `reward`, with its reward.
 
         Returns
@@ -246,13 +251,15 @@ class Client:
         items = iter(self._batches("/rewards/batch", RewardBatch, sent, RewardItems, DEFAULT_TIMEOUT))
         return [next(items) if named else None for named, _ in listed]
 
-    def correct(self, decision: DecideAnswer | str, value: float, *, timeout: float = 60.0) -> RewardAnswer:
+    def correct(
+        self, decision: DecideAnswer | Also | str, value: float, *, timeout: float = 60.0
+    ) -> RewardAnswer:
         """Replace the mistaken reward of a decision. The learner is rebuilt; needs a key with the role `admin`.
 
         Parameters
         ----------
-        decision : DecideAnswer or str
-            The answer, its decision_id, or its request_id.
+        decision : DecideAnswer, Also or str
+            The answer, or its `also`, or its decision_id or request_id.
         value : float
             The right reward.
         timeout : float
@@ -292,6 +299,25 @@ class Client:
         while more is not None:
             page = self._call("GET", f"/decisions?after={more}&limit={MAX_BATCH}", None, Records)
             yield from page.decisions
+            more = page.next
+
+    def queue(self, after: int = 0) -> Iterator[QueuedAsk]:
+        """Iterate over the rewards that are waited for, the oldest first: of served decisions, and of shadow calls.
+
+        Parameters
+        ----------
+        after : int
+            Number of the event to start after; 0 starts at the oldest.
+
+        Yields
+        ------
+        QueuedAsk
+            Its decision_id, context and action.
+        """
+        more: int | None = after
+        while more is not None:
+            page = self._call("GET", f"/queue?after={more}&limit={MAX_BATCH}", None, AskQueue)
+            yield from page.asks
             more = page.next
 
     def _batches(

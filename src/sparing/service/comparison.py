@@ -121,7 +121,9 @@ class TimeBins:
         """Return the decisions of each bin by reason, bins without any included."""
         counted: list[dict[str, int]] = [{} for _ in range(self.count)]
         cells = self.place(totals.hours) * len(totals.groups) + totals.group
-        found = np.bincount(cells, totals.numbers[:, 0], minlength=self.count * len(totals.groups))
+        shadow = np.array([arm == events.ALSO for _, arm, _ in totals.groups], dtype=bool)[totals.group]
+        numbers = np.where(shadow, 0.0, totals.numbers[:, 0])  # a shadow call is no decision
+        found = np.bincount(cells, numbers, minlength=self.count * len(totals.groups))
         for cell in np.flatnonzero(found).tolist():
             step, group = divmod(cell, len(totals.groups))
             reason = totals.groups[group][0]

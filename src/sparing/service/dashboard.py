@@ -1,6 +1,7 @@
 """The dashboard's message, from the state of an experiment, hourly totals and a few rows. Nothing here changes a state."""
 
 import asyncio
+import itertools
 import os
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
@@ -17,15 +18,18 @@ from sparing.interval import interval
 from sparing.online.rules import EconomicalRule
 from sparing.service import comparison, events
 from sparing.service.comparison import HourlyTotals, TimeBins
+from sparing.service.events import DecisionEvent
 from sparing.service.experiment import ExperimentState
 from sparing.service.gap_map import LiveCalls, partly_logged
 from sparing.service.health import disagreeing, health_checks, out_of_range
 from sparing.service.messages import (
     About,
     Action,
+    AskQueue,
     Health,
     Look,
     Overview,
+    QueuedAsk,
     Recent,
     Record,
     SampleRatio,
@@ -166,10 +170,41 @@ def recorded(experiment: Experiment, found: StoredDecision) -> Record:
         "context_id": None if one.context_id is None else msgspec.json.decode(one.context_id),
         "reward": None if closed is None else closed.value,
         "outcome": None if closed is None else closed.kind,
+        "served_id": None if one.served_id is None else events.id_text(one.served_id),
     }
     if one.context is None:  # erased, with what would give it back
         stored |= dict.fromkeys(("value", "low", "high"))
     return Record(**stored)
+
+
+async def queue(store: Store, experiment: Experiment, after: int, limit: int) -> AskQueue:
+    """Return the first `limit` rewards that are waited for after an event, in order."""
+    model = experiment.model
+    waiting = (
+        seq for seq, one in model.open.items() if seq > after and one.asked and not model.deferred(one)
+    )
+    seqs = list(itertools.islice(waiting, limit))
+    found = {one.decision.seq: one.decision for one in await store.records(seqs)}
+    asks = [_queued(model, found[seq]) for seq in seqs if seq in found and found[seq].context is not None]
+    return AskQueue(asks, seqs[-1] if len(seqs) == limit else None)
+
+
+def _queued(model: ExperimentState, one: DecisionEvent) -> QueuedAsk:
+    assert one.context is not None
+    context = events.unpack_context(one.context)
+    return QueuedAsk(
+        events.id_text(one.decision_id),
+        one.seq,
+        events.time_text(one.ts),
+        context if isinstance(context, dict) else context.tolist(),
+        None if one.context_id is None else msgspec.json.decode(one.context_id),
+        model.labels[one.action],
+        one.worth,
+        one.reason,
+        one.arm,
+        None if one.served_id is None else events.id_text(one.served_id),
+        None if one.expires is None else events.time_text(one.expires),
+    )
 
 
 async def overview(
@@ -204,22 +239,23 @@ async def overview(
     compared, so_far = comparison.compare(
         sums, steps, model.options, now=now, ratio=ratio, limited=bool(len(limited))
     )
-    decisions, asked = (
-        sum(one.decisions for one in reasons if one.asked or every) for every in (True, False)
-    )
+    decisions = sum(one.decisions for one in reasons if one.arm != events.ALSO)
+    asked = sum(one.decisions for one in reasons if one.asked)
+    free = max(decisions - asked, 0)  # a decision may have a check and a shadow call
     left_out = int((limited >= since).sum())
     outside = await out_of_range(store, model, upto)
     page = Overview(
         name=experiment.name,
         time=events.time_text(now),
         mode=model.mode,
+        asking=model.options.asking,
         learner=model.learner.algorithm,
         guarantee=model.learner.guarantee,
         log_rows=about_log.get("rows", 0),
         decisions=decisions,
         asked=asked,
-        skipped=decisions - asked,
-        saved=(decisions - asked) / decisions if decisions else None,
+        skipped=free,
+        saved=free / decisions if decisions else None,
         rewarded=sum(one.rewarded for one in reasons),
         expired=sum(one.expired for one in stored),
         reasons=reasons,
@@ -323,7 +359,7 @@ def _spend(
         price=price,
         unit=options.unit,
         spent=None if price is None else price * asked,
-        not_spent=None if price is None else price * (decisions - asked),
+        not_spent=None if price is None else price * max(decisions - asked, 0),
         budget_calls=budget,
         period_calls=used,
         period_ends=None if budget is None else events.time_text(ends),

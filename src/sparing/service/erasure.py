@@ -29,7 +29,8 @@ NOT_ERASED = (
     "(context is not null or context_id is not null or subject is not null or request_hash is not null)"
 )
 CONDITIONS = {
-    "decision_id": "decision_id = $2",
+    # With a decision its shadow call, and the reverse: they have one context.
+    "decision_id": "(decision_id = $2 or served_id = $2 or decision_id = (select served_id from decisions where decision_id = $2))",
     "context_id": "context_id = $2",
     "subject": "subject = $2",
     "before_ts": "seq > $2",  # up to the last event before it; all before $2 are erased

@@ -1,5 +1,6 @@
 """Stored events of an experiment: decisions, outcomes and changes, in one order."""
 
+import hashlib
 import os
 import re
 import time
@@ -18,6 +19,9 @@ ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
 
 # Reasons that the service adds to the learner's.
 HOLDOUT, CHECK, UNIFORM, BUDGET, FALLBACK = "holdout", "check", "uniform", "budget", "fallback"
+
+# The reason of a served decision that has a shadow call, as in the library, and the variant of the call; the mode `shadow` has its own.
+ALSO = "also"
 
 # Outcomes that close a decision: its reward; the default reward; none in time; withdrawn; an unsolicited reward that is
 # stored; one that is stored and learnt; the right reward in the place of a mistaken one.
@@ -63,6 +67,7 @@ class DecisionEvent(Struct, gc=False):
         None  # known costs of the request, of `pack_costs`; None for those of the experiment
     )
     cost: float | None = None  # known cost of the action; None if none is known
+    served_id: bytes | None = None  # of a shadow call: the decision that was served in its context
 
 
 class OutcomeEvent(Struct, gc=False):
@@ -134,9 +139,18 @@ def unpack_costs(stored: bytes | None) -> np.ndarray | None:
 
 def new_id() -> bytes:
     """Return sixteen bytes that sort by time and cannot be guessed (UUID version 7)."""
-    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10))
+    return _version_7((time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10)))
+
+
+def _version_7(number: int) -> bytes:
     number = number & ~(0xF << 76) | 7 << 76
     return (number & ~(3 << 62) | 2 << 62).to_bytes(16)
+
+
+def shadow_id(salt: bytes, served: bytes) -> bytes:
+    """Return the id of the shadow call of a decision: of the same time, and as hard to guess."""
+    digest = hashlib.blake2b(served, digest_size=10, key=salt, person=ALSO.encode()).digest()
+    return _version_7(int.from_bytes(served[:6]) << 80 | int.from_bytes(digest))
 
 
 def id_text(stored: bytes) -> str:

@@ -128,13 +128,20 @@ class ExperimentState:
         return mask
 
     def decide(self, event: DecisionEvent, x: np.ndarray) -> DecisionEvent:
-        """Decide in a context (d,) without changing the state: complete an event that has the request only."""
+        """Return the decision that is served, of `decide_all`."""
+        return self.decide_all(event, x)[0]
+
+    def decide_all(self, event: DecisionEvent, x: np.ndarray) -> tuple[DecisionEvent, DecisionEvent | None]:
+        """Decide in a context (d,) without changing the state: complete an event that has the request only.
+
+        Return it with the event of its shadow call, if it has one.
+        """
         if self.mode == "paused":
             raise unavailable("paused", "the experiment is paused. Set its mode to live, shadow or fallback")
         allowed = events.unpack_mask(event.eligible, len(self.active))
-        costs, plan = events.unpack_costs(event.costs), None
+        costs, plan, call = events.unpack_costs(event.costs), None, None
         if self.mode == "live":
-            plan = self._decide_live(event, x, allowed, costs)
+            plan, call = self._decide_live(event, x, allowed, costs)
         else:
             self._decide_fallback(event, allowed)
         if event.needs_reward and (plan is None or not plan.needs_reward):
@@ -147,9 +154,34 @@ class ExperimentState:
         event.cost = self.learner.cost(event.action, costs)
         event.model_seq = self.seq
         window = self.options.reward_window
-        closes = window is not None and (event.needs_reward or not event.active)
-        event.expires = event.ts + round((window or 0.0) * events.SECOND) if closes else None
-        return event
+        due = None if window is None else event.ts + round(window * events.SECOND)
+        event.expires = due if event.needs_reward or not event.active else None
+        return event, None if call is None else self._shadow_call(event, call, costs, due)
+
+    def _shadow_call(
+        self, served: DecisionEvent, call: Decision, costs: np.ndarray | None, due: int | None
+    ) -> DecisionEvent:
+        """Return the event of a shadow call: a decision of its own, which nobody is served."""
+        return msgspec.structs.replace(
+            served,
+            decision_id=events.shadow_id(self.salt, served.decision_id),
+            request_id=None,
+            request_hash=None,
+            arm=events.ALSO,
+            action=call.action,
+            needs_reward=True,
+            reason=call.reason,
+            play_probability=0.0,
+            call_probability=0.0,
+            value=call.value,
+            low=call.low,
+            high=call.high,
+            worth=call.worth,
+            active=True,
+            expires=due,
+            cost=self.learner.cost(call.action, costs),
+            served_id=served.decision_id,
+        )
 
     def explain(self, event: DecisionEvent, x: np.ndarray, given: Any) -> ExplanationAnswer:
         """Explain the estimate of a decision's action in context x (d,), given as the request has it, by the present state."""
@@ -184,16 +216,19 @@ class ExperimentState:
 
     def _decide_live(
         self, event: DecisionEvent, x: np.ndarray, allowed: np.ndarray | None, costs: np.ndarray | None
-    ) -> Decision | None:
+    ) -> tuple[Decision | None, Decision | None]:
         """Serve the learner, except for the holdout, uniform exploration, and checks of skipped rounds.
 
-        Return the learner's proposal if it is served.
+        Return the learner's proposal if it is served, and its shadow call.
         """
         options, who, spent = self.options, event.decision_id, self.budget_exhausted(event.ts)
         apart, mask = options.holdout, self.active if allowed is None else allowed
         explore, check = (0.0, 0.0) if spent else (options.explore, options.check)
-        quiet = bool(apart or explore or spent)  # the probabilities of a variant are in closed form
-        plan = self.learner.propose(
+        # Of a shadow call no probability is needed; else those of a variant are in closed form.
+        shadow = options.asking == "shadow"
+        quiet = spent if shadow else bool(apart or explore or spent)
+        propose = self.learner.propose_in_shadow if shadow else self.learner.propose
+        made = propose(
             x,
             allowed=allowed,
             context_id=None if event.context_id is None else msgspec.json.decode(event.context_id),
@@ -201,10 +236,13 @@ class ExperimentState:
             spot_checks=not quiet,
             costs=costs,
         )
+        plan, call = (made, None) if isinstance(made, Decision) else made
         if spent and plan.needs_reward:
             best = self.learner.best(x, allowed, costs)
             value = self.learner.value(best, x, costs)
             plan = Decision(-1, best, False, events.BUDGET, *value, Chances(1.0, 0.0))
+        elif spent and call is not None:
+            plan, call = plan._replace(reason=events.BUDGET, worth=None), None
         held_out = self._variant_probabilities(options.holdout_policy, allowed) if apart else mask
         event.arm, event.action, served = "policy", plan.action, True
         event.reason, event.needs_reward = plan.reason, plan.needs_reward
@@ -216,13 +254,18 @@ class ExperimentState:
             event.reason, event.needs_reward = events.UNIFORM, True
         elif not plan.needs_reward and check and self._uniform("check", who) < check:
             event.reason, event.needs_reward = events.CHECK, True
-        play, call = self._policy_probability(plan, event.action, x, allowed, check, costs)
+        play, chance = self._policy_probability(plan, event.action, x, allowed, check, costs)
         if apart or explore:
             aside, uniform = apart * held_out[event.action], explore / int(mask.sum())
             play = float(aside + (1 - apart) * (uniform + (1 - explore) * play))
-            call = float(aside * (not spent) + (1 - apart) * (uniform + (1 - explore) * call))
-        event.play_probability, event.call_probability = play, call
-        return plan if served else None
+            chance = float(aside * (not spent) + (1 - apart) * (uniform + (1 - explore) * chance))
+        event.play_probability, event.call_probability = play, chance
+        if not served:
+            return None, None
+        if call is not None and event.needs_reward:  # a check
+            repeated = call.action == event.action
+            call = None if repeated or self.budget_exhausted(event.ts, 1) else call
+        return plan, call
 
     def _policy_probability(
         self,
@@ -272,12 +315,12 @@ class ExperimentState:
             weights = allowed.astype(float)
         return weights / weights.sum()
 
-    def budget_exhausted(self, ts: int) -> bool:
-        """Whether no call may be made at this time: the period's budget is used up, or too many are pending."""
+    def budget_exhausted(self, ts: int, more: int = 0) -> bool:
+        """Whether no call may be made at this time, with so many `more`: the period's budget is used up, or too many are pending."""
         options = self.options
-        if options.most_open is not None and len(self.open) >= options.most_open:
+        if options.most_open is not None and len(self.open) + more >= options.most_open:
             return True
-        return options.budget_calls is not None and self.calls_in_period(ts) >= options.budget_calls
+        return options.budget_calls is not None and self.calls_in_period(ts) + more >= options.budget_calls
 
     def calls_in_period(self, ts: int) -> int:
         return self.period_calls if self._period(ts) == self.period else 0
@@ -335,10 +378,11 @@ class ExperimentState:
             call = self.learner.open_call(event.action, x, deferred=not event.active)
             predicted = self.learner.pending_call(call).predicted
             self.add_pending(event.seq, PendingDecision(call, event.expires, event.needs_reward))
-        if self.rounds == self.learner.next_entry:
-            self.learner.enter_context(self._context_of(event) if x is None else x, event.seq)
-        self.rounds += 1
-        self.played[event.action] += 1
+        if event.served_id is None:  # a shadow call is no round
+            if self.rounds == self.learner.next_entry:
+                self.learner.enter_context(self._context_of(event) if x is None else x, event.seq)
+            self.rounds += 1
+            self.played[event.action] += 1
         if event.needs_reward:
             self.calls += 1
             period = self._period(event.ts)

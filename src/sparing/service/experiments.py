@@ -96,6 +96,11 @@ def check_options(options: Options, learner: Learner) -> None:
             raise SettingError(
                 "costs with eps_moful_ips: it compares with logged rewards of several actions. Use another learner"
             )
+    if options.asking == "shadow" and options.explore:
+        raise SettingError(
+            f"asking='shadow' with explore={options.explore:g}; must be 0, since in the shadow nobody is served an experiment. Set explore=0, or "
+            "asking='serve'"
+        )
     if options.aggregate == "sum" and options.reward_window is None:
         raise SettingError("aggregate='sum' needs reward_window: rewards are summed until the window closes")
     if options.default_reward is not None and options.reward_window is None:

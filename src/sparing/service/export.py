@@ -31,6 +31,8 @@ from sparing.service.store.store import Store
 
 MAX_ROWS = 5_000_000  # of an export, which is built in memory
 CHUNK_ROWS = 5000
+# `served`: what was served, with its propensities. `all`: shadow calls too, which have none, so the log has none.
+ROWS = ("served", "all")
 
 ENDINGS = {KINDS[ending]: ending for ending in reversed(WRITTEN)}
 FORMATS = tuple(reversed(ENDINGS))
@@ -67,23 +69,31 @@ def export(
     format: str,
     path: str | os.PathLike[str],
     *,
+    rows: str = "served",
     address: str | None = None,
 ) -> Exported:
-    """Write an experiment's rewarded decisions as a log; `format` is one of `FORMATS`."""
+    """Write an experiment's rewarded decisions as a log; `format` is one of `FORMATS`, and `rows` one of `ROWS`."""
     target, ending = Path(path), check_format(format)
+    check_rows(rows)
     if KINDS.get(target.suffix.lower()) != format:
         raise LogError(f"{target}: the name of a {format} file must end in {ending}")
 
     async def read() -> tuple[Log, ExtraColumns, list[str]]:
         async with stores.open_store(Path(folder), address).reading() as store:
-            return await rewarded(store, experiment)
+            return await rewarded(store, experiment, rows)
 
     log, columns, notes = asyncio.run(read())
     lost = write(log, target, extra_columns=columns, escape_formulas=True)
     return Exported(target, log.n_rows, [*notes, *lost])
 
 
-async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str]]:
+def check_rows(rows: str) -> None:
+    """Refuse rows that are not exported."""
+    if rows not in ROWS:
+        raise LogError(f"rows={shorten(rows)}; must be one of {', '.join(ROWS)}")
+
+
+async def rewarded(store: Store, name: str, wanted: str = "served") -> tuple[Log, ExtraColumns, list[str]]:
     """Return an experiment's decisions with a reward and a context as a log, its extra columns, and notes."""
     upto = await store.last_seq()
     known = {name: (number, config) for number, name, config, _ in await store.experiments()}
@@ -98,7 +108,7 @@ async def rewarded(store: Store, name: str) -> tuple[Log, ExtraColumns, list[str
     model, since = await ExperimentRegistry(store).start(number, upto)
     began = msgspec.convert(config["options"], Options)
     history = await _history(store, model, began, since, upto)
-    rows, after = _Rows(model, history, count), 0
+    rows, after = _Rows(model, history, count, wanted == "all"), 0
     where = f"{REWARDED} and d.seq > $3"
     while some := await store.record(number, where, upto, after, limit=CHUNK_ROWS):
         for found in some:
@@ -167,8 +177,8 @@ async def _history(store: Store, model: ExperimentState, options: Options, since
 
 
 class _Rows:
-    def __init__(self, model: ExperimentState, history: _History, count: int) -> None:
-        self.model, self.history, self.kept = model, history, 0
+    def __init__(self, model: ExperimentState, history: _History, count: int, with_calls: bool) -> None:
+        self.model, self.history, self.with_calls, self.kept = model, history, with_calls, 0
         self.contexts = np.empty((count, model.learner.n_features))
         self.rows: list[tuple[Any, ...]] = []
         self.ids: list[Any] = []
@@ -186,7 +196,12 @@ class _Rows:
                 "rewards are of another action than the decided one, and its probability is unknown"
             ] += 1
             return
-        if not row.play_probability > 0:
+        if row.served_id is not None and not self.with_calls:
+            self.left_out[
+                "rewards are of shadow calls, which have no propensity (export them with rows=all)"
+            ] += 1
+            return
+        if row.served_id is None and not row.play_probability > 0:
             self.left_out["decisions have a probability that rounds to 0"] += 1
             return
         try:
@@ -200,15 +215,20 @@ class _Rows:
         if row.eligible is not None:
             names = [label_text(self.history.names[number]) for number in np.flatnonzero(allowed)]
             narrow = msgspec.json.encode(names).decode()
-        seen = (row.action, outcome.value, min(row.play_probability, 1.0))
-        extra = (row.call_probability, row.reason, row.arm, outcome.kind, events.time_text(row.ts))
-        self.rows.append((*seen, *extra, events.id_text(row.decision_id), narrow, row.cost))
+        played = None if row.served_id is not None else min(row.play_probability, 1.0)
+        seen = (row.action, outcome.value, played)
+        called = None if row.served_id is not None else row.call_probability
+        extra = (called, row.reason, row.arm, outcome.kind, events.time_text(row.ts))
+        served = None if row.served_id is None else events.id_text(row.served_id)
+        self.rows.append((*seen, *extra, events.id_text(row.decision_id), narrow, row.cost, served))
         self.ids.append(None if row.context_id is None else msgspec.json.decode(row.context_id))
         self.kept += 1
 
     def _add_support(self, row: DecisionEvent, allowed: np.ndarray) -> None:
         # Other actions' probabilities are not stored: the support is known only if all or one were possible.
-        if self.history.all_possible(row):
+        if self.with_calls:
+            self.sets = None
+        elif self.history.all_possible(row):
             self.masks.append(allowed)
         elif row.play_probability >= 1:
             self.masks.append(np.arange(len(allowed)) == row.action)
@@ -227,7 +247,7 @@ class _Rows:
             np.array(columns[0], dtype=np.int32),
             np.array(columns[1], dtype=np.float64),
             self.history.names,
-            propensities=np.array(columns[2], dtype=np.float64),
+            propensities=None if self.with_calls else np.array(columns[2], dtype=np.float64),
             support=None if self.sets is None else self.sets.build(),
             context_ids=None if None in self.ids else identifiers(self.ids, self.kept),
             encoder=self.model.learner.encoder,
@@ -236,14 +256,26 @@ class _Rows:
     def extra_columns(self) -> ExtraColumns:
         """Return the extra columns; `allowed`, if any row has it, lists the eligible actions of a row as JSON.
 
-        `cost`, if any row has it, is the known cost of the action; rewards are before cost.
+        `cost`, if any row has it, is the known cost of the action; rewards are before cost. With shadow calls (variant `also`) the
+        `play_probability` is an extra column too: they have none.
         """
-        names = ("call_probability", "reason", "arm", "outcome", "time", "decision_id", "allowed", "cost")
-        found = dict(zip(names, list(zip(*self.rows, strict=True))[3:], strict=True))
-        if not any(found["allowed"]):
-            del found["allowed"]
-        if all(cost is None for cost in found["cost"]):
-            del found["cost"]
+        names = (
+            "call_probability",
+            "reason",
+            "arm",
+            "outcome",
+            "time",
+            "decision_id",
+            "allowed",
+            "cost",
+            "served_id",
+        )
+        found = dict(zip(("play_probability", *names), list(zip(*self.rows, strict=True))[2:], strict=True))
+        if not self.with_calls:
+            del found["play_probability"], found["served_id"]
+        for name in ("allowed", "cost"):
+            if all(one is None for one in found[name]):
+                del found[name]
         return found
 
     def notes(self) -> list[str]:
@@ -251,13 +283,18 @@ class _Rows:
             "The rows are the decisions with a known reward. If rewards come only from reward calls, weight each row by "
             "1 / call_probability to estimate a mean over all decisions."
         ]
+        if self.with_calls:
+            notes = [
+                "Rows of the variant `also` are shadow calls: nobody was served them, and they have no propensity. So the log has none. For "
+                "estimates that weight by propensities export rows=served."
+            ]
         notes += [f"Left out: {count} {why}." for why, count in self.left_out.items()]
         defaults = sum(row[6] == events.DEFAULT for row in self.rows)
         if defaults:
             notes.append(
                 f"{defaults} rewards are the default reward, because none arrived in time (outcome `default`)."
             )
-        if self.sets is None:
+        if self.sets is None and not self.with_calls:
             notes.append(
                 "The support is unknown: for some decisions, other actions had probabilities that are not stored. It is known "
                 "with the option `explore`, or with a uniform holdout."

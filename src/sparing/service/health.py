@@ -52,7 +52,7 @@ async def out_of_range(store: Store, model: ExperimentState, upto: int) -> list[
         return []
     found = await store.driver.read(
         "select context from decisions where experiment = $1 and seq > $2 and seq <= $3 and length(context) <= $4 "
-        "order by seq desc limit $5",
+        "and served_id is null order by seq desc limit $5",
         *(model.experiment, upto - LATELY, upto, LARGEST, LAST),
     )
     numbers, rows, unseen, some = _numbers(model), [], Counter[str](), 0

@@ -74,6 +74,18 @@ class ExplanationAnswer(Struct):
     model_seq: int
 
 
+class Also(Struct, omit_defaults=True):
+    """A shadow call: an action to run in the same context and to show to nobody, whose reward is sent to this `decision_id`.
+
+    It may be the served action, whose outcome is then at hand. `worth` is as in the answer.
+    """
+
+    decision_id: str
+    action: Label
+    worth: float | None
+    reward_by: str | None = None
+
+
 class DecideAnswer(Struct, omit_defaults=True):
     """The action to play, whether its reward is needed, why, and with which probabilities.
 
@@ -96,6 +108,8 @@ class DecideAnswer(Struct, omit_defaults=True):
     reward_by: str | None
     explanation: ExplanationAnswer | None = None  # if it was asked for
     cost: float | None = None
+    # with `asking: "shadow"`, where a reward is worth buying: run this action too, and show it to nobody
+    also: Also | None = None
 
     @property
     def is_fallback(self) -> bool:
@@ -198,6 +212,8 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     # of a call, for the dashboard; default: the learner's call_cost
     price: Annotated[float, Meta(ge=0)] | None = None
     unit: Annotated[str, Meta(max_length=16)] = ""
+    # whose reward is bought in the mode `live`: of the action that is served, or of one that nobody is served (`also`)
+    asking: Literal["serve", "shadow"] = "serve"
     retention: Annotated[float, Meta(gt=0)] | None = None  # seconds until a context is erased
     max_context: ContextBytes = 2**16  # of a context by columns, as JSON; larger ones are refused
     # known cost of playing each action, by label, in units of the reward; in a change, those left out stay
@@ -333,6 +349,33 @@ class Record(Struct, omit_defaults=True):
     outcome: str | None  # `reward`, `default`, `expired`, `void`, …; None while there is none
     explanation: ExplanationAnswer | None = None  # by the present state, if it was asked for
     cost: float | None = None  # known cost of the action, which `value`, `low` and `high` have subtracted
+    served_id: str | None = None  # of a shadow call: the decision that was served in its context
+
+
+class QueuedAsk(Struct):
+    """A reward that is waited for: judge the outcome of the action in this context, and send the reward to `decision_id`.
+
+    A shadow call has the id of the decision that was served in its context; its own action is shown to nobody.
+    """
+
+    decision_id: str
+    seq: int
+    time: str
+    context: dict[str, Any] | list[float]  # raw columns, or the numbers of an encoded context
+    context_id: RequestKey | int | None
+    action: Label
+    worth: float | None
+    reason: str
+    arm: str
+    served_id: str | None
+    reward_by: str | None
+
+
+class AskQueue(Struct):
+    """Rewards that are waited for, the oldest first; pass `next` as `after` for more."""
+
+    asks: list[QueuedAsk]
+    next: int | None
 
 
 class Records(Struct):
@@ -536,6 +579,7 @@ class Overview(Struct, frozen=True):
     name: str
     time: str
     mode: str
+    asking: str  # `serve`, or `shadow`: rewards are bought by shadow calls
     learner: str
     guarantee: str
     log_rows: int

@@ -12,7 +12,7 @@ from sparing.service import events, subject_sums
 from sparing.service.errors import ServiceError, conflict, not_found, outdated, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.experiment import ExperimentState
-from sparing.service.messages import DecideAnswer, DecideRequest, ExplanationAnswer, Label, RewardAnswer
+from sparing.service.messages import Also, DecideAnswer, DecideRequest, ExplanationAnswer, Label, RewardAnswer
 from sparing.service.registry import Experiment, ExperimentRegistry
 from sparing.service.store import StoredDecision, WriteBatch
 
@@ -145,7 +145,8 @@ class TransactionHandler:
                         "request_id",
                     )
                 explained = model.explain_stored(stored.decision, given) if asked.explain else None
-                return answer(model, stored.decision, explained)
+                call = self._ids.get(events.shadow_id(model.salt, stored.decision.decision_id))
+                return answer(model, stored.decision, explained, None if call is None else call.decision)
             if events.may_be_decision(asked.request_id) and events.id_bytes(asked.request_id) in self._ids:
                 raise conflict(
                     "request_conflict",
@@ -178,18 +179,22 @@ class TransactionHandler:
                 active=work.active,
                 costs=events.pack_costs(model.costs(asked.costs, mask)),
             )
-            model.decide(decided, x)
+            decided, also = model.decide_all(decided, x)
             explained = model.explain(decided, x, given) if asked.explain else None
             self.record(experiment, decided, x)
+            if also is not None:
+                self.record(experiment, also, x)
         except ServiceError:
             raise
         except SparingError as error:
             raise unprocessable(str(error), "context") from None
         experiment.unseen += isinstance(given, dict) and bool(model.learner.encoder.unseen(given))
-        self.rows.count(decided, decided=1)
         self.compare(experiment, decided)
-        self.load([StoredDecision(decided, None)])
-        return answer(model, decided, explained)
+        for event in (decided, also):
+            if event is not None:
+                self.rows.count(event, decided=1)
+                self.load([StoredDecision(event, None)])
+        return answer(model, decided, explained, also)
 
     def reward(self, work: Reward) -> RewardAnswer:
         """Take a reward; the first one counts."""
@@ -357,8 +362,12 @@ def _again(closed: OutcomeEvent, value: float, played: int | None) -> RewardAnsw
 
 
 def answer(
-    model: ExperimentState, decided: DecisionEvent, explained: ExplanationAnswer | None = None
+    model: ExperimentState,
+    decided: DecisionEvent,
+    explained: ExplanationAnswer | None = None,
+    also: DecisionEvent | None = None,
 ) -> DecideAnswer:
+    """Return the answer of a decision, with its shadow call."""
     return DecideAnswer(
         events.id_text(decided.decision_id),
         model.labels[decided.action],
@@ -372,7 +381,14 @@ def answer(
         decided.worth,
         decided.arm,
         decided.model_seq,
-        None if decided.expires is None else events.time_text(decided.expires),
+        _due(decided),
         explained,
         decided.cost,
+        None
+        if also is None
+        else Also(events.id_text(also.decision_id), model.labels[also.action], also.worth, _due(also)),
     )
+
+
+def _due(decided: DecisionEvent) -> str | None:
+    return None if decided.expires is None else events.time_text(decided.expires)

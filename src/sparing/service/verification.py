@@ -303,6 +303,7 @@ class _Replay:
         self.registry, self.engine = ExperimentRegistry(store), one.start.engine
         self.marks = {mark.seq: mark for mark in one.marks}
         self.totals: dict[RecountKey, list[float]] = {}
+        self.shadow = _ShadowCalls(found)
         self.experiment = self._start()
 
     def _start(self) -> Experiment | None:
@@ -325,6 +326,7 @@ class _Replay:
                 await self._count_rewards(after, some[-1].seq)
                 after = some[-1].seq
                 tell(after - one.after)
+        self.shadow.check(None)
         await self._count_rewards(after, one.upto)
         tell(one.upto - one.after)
         if self.experiment is not None:
@@ -334,6 +336,7 @@ class _Replay:
 
     async def _take(self, event: Event) -> None:
         found = self.found
+        self.shadow.check(event)
         found.events += 1
         decided = isinstance(event, DecisionEvent)
         if isinstance(event, DecisionEvent):
@@ -369,16 +372,16 @@ class _Replay:
             found.below_floor += 1
             return
         found.recomputed += 1
+        if stored.served_id is not None:  # with the decision before it
+            return
         x = model.context(stored.context)
-        again = model.decide(msgspec.structs.replace(stored), x)
+        again, call = model.decide_all(msgspec.structs.replace(stored), x)
+        self.shadow.expect(stored, call)
         if (again.low, again.high) != (stored.low, stored.high):
             with model.learner.intervals_of_0_2():
                 before = model.decide(msgspec.structs.replace(stored), x)
             again = before if (before.low, before.high) == (stored.low, stored.high) else again
-        for name in COMPARED:
-            was, now = getattr(stored, name), getattr(again, name)
-            if was != now:
-                found.blame(f"decision {stored.seq}: {name} is {was!r}, but a replay gives {now!r}")
+        _compare_decisions(stored, again, COMPARED, found)
 
     def _compare(self, model: ExperimentState, mark: StateAt) -> None:
         """Compare a replayed state with a stored one: its digest, and if its file is there and intact, every number."""
@@ -417,6 +420,39 @@ class _Replay:
             total[1] += 1
             total[2] += value
             total[3] += value * value
+
+
+class _ShadowCalls:
+    """The shadow call that must follow a recomputed decision, if any."""
+
+    def __init__(self, found: RangeResult) -> None:
+        self.found = found
+        self.served: DecisionEvent | None = None
+        self.expected: DecisionEvent | None = None
+
+    def expect(self, served: DecisionEvent, expected: DecisionEvent | None) -> None:
+        self.served, self.expected = served, expected
+
+    def check(self, event: Event | None) -> None:
+        """Compare the event after a recomputed decision with what a replay gives; None after the last event."""
+        served, expected, self.served = self.served, self.expected, None
+        stored = event if isinstance(event, DecisionEvent) and event.served_id is not None else None
+        if served is None:
+            return
+        if stored is not None and expected is not None:
+            _compare_decisions(stored, expected, ("decision_id", *COMPARED), self.found)
+        elif stored is not expected:
+            found, given = ("no", "one") if stored is None else ("a", "none")
+            self.found.blame(f"decision {served.seq} has {found} shadow call, but a replay gives {given}")
+
+
+def _compare_decisions(
+    stored: DecisionEvent, again: DecisionEvent, names: Sequence[str], found: RangeResult
+) -> None:
+    for name in names:
+        was, now = getattr(stored, name), getattr(again, name)
+        if was != now:
+            found.blame(f"decision {stored.seq}: {name} is {was!r}, but a replay gives {now!r}")
 
 
 def _is_missing(model: ExperimentState, event: Event) -> bool:

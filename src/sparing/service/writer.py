@@ -188,7 +188,11 @@ class Writer:
                 number = self.registry.get(name).number
             except ServiceError:
                 continue
-            transaction.load(await self.store.find_requests(number, some))
+            again = await self.store.find_requests(number, some)
+            transaction.load(again)
+            if again:  # repeated requests; some may have shadow calls
+                calls = [events.shadow_id(self.store.salt, one.decision.decision_id) for one in again]
+                transaction.load(await self.store.find("decision_id", calls))
         if any(type(work) is Reward and work.reward_id is not None for work in works):
             transaction.load_parts(await self.store.find_parts(transaction.decisions_of(works)))
 

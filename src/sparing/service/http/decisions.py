@@ -17,6 +17,7 @@ from sparing.service.errors import ServiceError, conflict, unprocessable
 from sparing.service.http.endpoint import DIGITS, ENDPOINTS, EXPERIMENT, Call, Endpoint, Reply, endpoint
 from sparing.service.messages import (
     MAX_BATCH,
+    AskQueue,
     CorrectRequest,
     DecideAnswer,
     DecideBatch,
@@ -143,6 +144,22 @@ async def decisions(service: Service, call: Call) -> Records:
     return Records([dashboard.recorded(experiment, one) for one in found], more)
 
 
+@endpoint(
+    "GET",
+    EXPERIMENT + "/queue",
+    role="read",
+    query={
+        "after": "The `next` of the previous page; by default the first page.",
+        "limit": "Rewards per page, at most 1,000.",
+    },
+)
+async def queue(service: Service, call: Call) -> AskQueue:
+    """Rewards that are waited for, of served decisions and of shadow calls, the oldest first: for people or judges."""
+    experiment = service.registry.get(call.path["experiment"])
+    after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MAX_BATCH)
+    return await dashboard.queue(service.store, experiment, after, limit)
+
+
 def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) -> int:
     said = call.query.get(name, str(default))
     if not DIGITS.fullmatch(said) or not least <= int(said) <= most:
@@ -176,21 +193,34 @@ async def decision(service: Service, call: Call) -> Record:
     "GET",
     EXPERIMENT + "/export",
     role="read",
-    query={"format": f"One of {', '.join(exports.FORMATS)}; parquet by default."},
+    query={
+        "format": f"One of {', '.join(exports.FORMATS)}; parquet by default.",
+        "rows": "`served`, the default, or `all`: with shadow calls, which have no propensity, so the log has none.",
+    },
 )
 async def export(service: Service, call: Call) -> Reply:
     """The decisions that have a reward and a context, as a log in a table, with both probabilities."""
-    name, form = call.path["experiment"], call.query.get("format", "parquet")
+    name, form, rows = (
+        call.path["experiment"],
+        call.query.get("format", "parquet"),
+        call.query.get("rows", "served"),
+    )
     service.registry.get(name)
     try:
         ending = exports.check_format(form)
     except LogError as error:
         raise unprocessable(str(error), "format") from None
+    try:
+        exports.check_rows(rows)
+    except LogError as error:
+        raise unprocessable(str(error), "rows") from None
 
     def write() -> bytes:
         with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
             path = Path(folder) / f"{name}{ending}"
-            exports.export(service.store.folder, name, form, path, address=service.settings.address)
+            exports.export(
+                service.store.folder, name, form, path, rows=rows, address=service.settings.address
+            )
             return path.read_bytes()
 
     headers = (

@@ -121,7 +121,7 @@ function render(overview) {
   write(byId("version"), `sparing ${overview.health.version}`);
 }
 
-function renderHeader({ name, mode, learner, log_rows: rows, health, look }) {
+function renderHeader({ name, mode, asking, learner, log_rows: rows, health, look }) {
   document.title = `${name} · sparing`;
   write(byId("name"), name);
   showSwitcher(name);
@@ -133,6 +133,7 @@ function renderHeader({ name, mode, learner, log_rows: rows, health, look }) {
     byId("badges"),
     el("span", { class: `badge ${well ? "good" : "alarm"}` }, `${well ? "✓" : "✕"} ${status}`),
     el("span", { class: `badge ${level}`, title: `mode ${mode}` }, `mode: ${word}`),
+    asking === "shadow" && mode === "live" && el("span", { class: "badge yes", title: "The best mean is served; rewards are bought of actions that nobody is shown" }, "asks by shadow calls"),
   );
   for (const button of document.querySelectorAll("[data-mode]")) button.hidden = button.dataset.mode === mode;
   write(byId("about"), `${learner} · ${rows ? `warm-started from ${plural(rows, "logged row")}` : "started without a log"}`);

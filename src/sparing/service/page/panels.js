@@ -11,15 +11,18 @@ export function renderHeadline(overview) {
   renderSpend(overview.spend);
 }
 
-// Groups of decisions without a reward call, then of those with one: the first part of the bar is the saved share.
+// Groups of decisions without a reward call, then of those with one: the first part of the bar is the saved share. Shadow calls are
+// no decisions; those that were served with one have the reason `also`.
 function parts(reasons) {
-  const counts = (asked) => reasons.filter((row) => row.asked === asked).map((row) => [row.reason, row.decisions]);
+  const decided = reasons.filter((row) => row.arm !== "also");
+  const counts = (asked) => decided.filter((row) => (row.asked || row.reason === "also") === asked).map((row) => [row.reason, row.decisions]);
   const free = grouped(counts(false)).map((group) => ({ ...group, name: group.name.replace(/^called: /, "no call: ") }));
   const paid = grouped(counts(true)).map((group) => (group.name.startsWith("called: ") ? group : { ...group, name: `called: ${group.name.replace(/^no call: /, "")}` }));
   return [...free, ...paid];
 }
 
 function renderSaved({ decisions, asked, skipped, saved, reasons, name }) {
+  const shadow = reasons.filter((row) => row.arm === "also").reduce((sum, row) => sum + row.decisions, 0);
   byId("saved").className = `big ${decisions ? "accent" : "unmeasured"}`;
   write(byId("saved"), decisions ? percent(saved) : "no decision yet");
   const bar = byId("saved-bar");
@@ -31,7 +34,7 @@ function renderSaved({ decisions, asked, skipped, saved, reasons, name }) {
     bar.replaceChildren();
     return;
   }
-  fill(byId("saved-text"), bold(number(skipped)), ` of ${plural(decisions, "decision")} were answered without a reward call; `, bold(number(asked)), ` ${asked === 1 ? "call was" : "calls were"} made.`);
+  fill(byId("saved-text"), bold(number(skipped)), ` of ${plural(decisions, "decision")} were answered without a reward call; `, bold(number(asked)), ` ${asked === 1 ? "call was" : "calls were"} made${shadow ? `, ${number(shadow)} of them in the shadow` : ""}.`);
   const groups = parts(reasons);
   bar.setAttribute("aria-label", groups.map((group) => `${group.name} ${number(group.decisions)}`).join(", "));
   if (bar.children.length !== groups.length) bar.replaceChildren(...groups.map(() => el("i")));
@@ -218,13 +221,14 @@ export function renderRecent({ recent }) {
 
 function recentRow(row) {
   const name = label(row.action);
-  const kind = row.needs_reward ? "called" : "free";
+  const kind = row.arm === "also" ? "shadow-call" : row.needs_reward ? "called" : "free";
+  const nobody = row.arm === "also" ? " (shown to nobody)" : "";
   return el(
     "tr",
     null,
     el("td", { class: "when" }, time(row.time)),
-    el("td", { title: `${name}: why?` }, el("button", { type: "button", class: "link", "data-decision": row.decision_id }, el("bdi", { class: "name" }, name))),
-    el("td", { class: `why ${kind}`, title: `reason ${row.reason}, arm ${row.arm}` }, inWords(row.reason, row.needs_reward)),
+    el("td", { title: `${name}${nobody}: why?` }, el("button", { type: "button", class: "link", "data-decision": row.decision_id }, el("bdi", { class: "name" }, name))),
+    el("td", { class: `why ${kind}`, title: `reason ${row.reason}, arm ${row.arm}` }, inWords(row.reason, row.needs_reward, row.arm)),
     el("td", { class: "right" }, received(row)),
   );
 }

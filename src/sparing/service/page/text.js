@@ -184,21 +184,26 @@ const WORDS = {
   pending: "reward calls are pending",
   budget: "budget used up",
   fallback: "fallback served",
+  also: "best mean, with a shadow call",
 };
 const WITHHELD = new Set(["spent", "budget", "pending", "fallback"]);
 
-export function inWords(reason, asked) {
+// A shadow call has the variant `also`, and the served decision beneath it the reason `also`.
+export function inWords(reason, asked, arm) {
   const word = WORDS[reason] ?? reason;
+  if (arm === "also") return `shadow call: ${word}`;
+  if (reason === "also") return word;
   if (asked) return `needed: ${word}`;
   return `${WITHHELD.has(reason) ? "no call" : "not needed"}: ${word}`;
 }
 
-// At most six groups of reasons, in stacking order: first those without a reward call.
+// At most seven groups of reasons, in stacking order: first those without a reward call.
 const SERIES = [
   ["free", "no call: not needed", ["supported", "log-beats", "certified", "confident", "not-worth-it"]],
   ["pending", "no call: pending", ["pending"]],
   ["other", "", ["spent", "budget", "fallback"]],
   ["explore", "called: explore", ["explore", "spot-check", "uniform"]],
+  ["shadow-call", "called: shadow call", ["also"]],
   ["check", "called: check", ["check"]],
   ["holdout", "called: holdout", ["holdout"]],
 ];

@@ -16,6 +16,7 @@ from sparing.service.store.driver import Driver, SqlRow, check_version, migrate,
 from sparing.service.subject_sums import COLUMNS, SUMS, Count, SubjectKey, SubjectSums, SumsByHour, settle
 
 CHUNK = 2000  # events read at once
+AT_ONCE = 200  # decisions found by their numbers at once
 DECISION = ", ".join(f"d.{name}" for name in DecisionEvent.__struct_fields__)
 FOUND = f"select {DECISION}, o.seq, o.kind, o.value, o.played from decisions d left join outcomes o on o.decision_seq = d.seq and o.closes = 1 where"
 OUTCOMES = (
@@ -358,6 +359,15 @@ class Store:
         order = f"order by d.seq {'desc ' if newest else ''}limit {limit:d}"
         found = await self.driver.read(f"{FOUND} d.experiment = $1 and {where} {order}", experiment, *values)
         return list(map(_found, found))
+
+    async def records(self, seqs: Sequence[int]) -> list[StoredDecision]:
+        """Return the decisions of these numbers with their closing outcome, in order."""
+        found: list[StoredDecision] = []
+        for start in range(0, len(seqs), AT_ONCE):
+            some = seqs[start : start + AT_ONCE]
+            marks = ", ".join(f"${i + 1}" for i in range(len(some)))
+            found += map(_found, await self.driver.read(f"{FOUND} d.seq in ({marks}) order by d.seq", *some))
+        return found
 
     async def totals(self, experiment: int) -> list[HourlyTotal]:
         found = await self.driver.read(
