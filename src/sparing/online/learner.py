@@ -459,7 +459,30 @@ class Learner(Core):
         spot_checks: bool = True,
         costs: np.ndarray | None = None,
     ) -> tuple[Decision, Decision | None]:
-        """The best mean, and the reward call to make in its shadow, if any: as `decide_in_shadow`, with the arguments of `propose`."""
+        """Propose what to serve, and the call of its shadow, by the state and the arguments alone: nothing changes.
+
+        Parameters
+        ----------
+        x : mapping, sequence of float or array of shape (d,)
+            The context, as in `decide`.
+        allowed : array of bool of shape (K,), optional
+            Actions that may be played; by default all active ones.
+        context_id : hashable, optional
+            Id of the logged context, for logs that have ids.
+        entropy : bytes
+            What gives the round's random numbers.
+        spot_checks : bool
+            Whether a round may be a spot check.
+        costs : array of shape (K,), optional
+            Known costs of playing the actions in this round, instead of the learner's.
+
+        Returns
+        -------
+        decision : Decision
+            The best mean, with id −1 and the action's index.
+        also : Decision or None
+            The shadow call, as in `decide_in_shadow`.
+        """
         context, mask = self.context(x), self._mask(allowed)
         key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
         share = self.spot_check if spot_checks else 0.0
