@@ -190,7 +190,7 @@ class Writer:
                 continue
             again = await self.store.find_requests(number, some)
             transaction.load(again)
-            if again:  # repeated requests; some may have shadow calls
+            if again and any(type(work) is Decide for work in works):  # they may have shadow calls
                 calls = [events.shadow_id(self.store.salt, one.decision.decision_id) for one in again]
                 transaction.load(await self.store.find("decision_id", calls))
         if any(type(work) is Reward and work.reward_id is not None for work in works):
