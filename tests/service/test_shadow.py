@@ -399,7 +399,7 @@ def test_over_http(tmp_path):
         assert not first.needs_reward
         assert client.decide(context, request_id="once") == first
         raw = http.post("/v1/shop/decide", json={"context": context}).json()
-        assert set(raw["also"]) == {"decision_id", "action", "worth"}
+        assert {"decision_id", "action", "worth"} <= set(raw["also"])
         several = client.decide_many([context] * 3)
         page = http.get("/v1/shop/queue?limit=2").json()
         waiting = [*client.queue()]
