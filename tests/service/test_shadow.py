@@ -31,6 +31,7 @@ from sparing.service.store import open_store
 from sparing.service.transactions import Activate, ChangeSettings, ExpirePending
 
 SHADOW = Options(asking="shadow")
+ROUNDS = 300
 
 
 def model_of(writer):
@@ -312,7 +313,7 @@ def test_the_comparison_counts_what_was_served(tmp_path):
         options = Options(asking="shadow", check=0.4, holdout=0.3)
         async with trial(folder, "warm_started", options, clock=clock) as writer:
             answers, rewards = [], []
-            for x in contexts(1, 80):
+            for x in contexts(1, ROUNDS):
                 answer = await decide(writer, x)
                 answers.append(answer)
                 if answer.needs_reward:
@@ -329,10 +330,10 @@ def test_the_comparison_counts_what_was_served(tmp_path):
     assert page.headline.policy.value == pytest.approx(np.mean(checked))
     assert page.headline.policy.rewards == len(checked)
     calls = sum(answer.also is not None for answer in answers)
-    assert (page.decisions, page.asked) == (80, len(rewards) + calls)
+    assert (page.decisions, page.asked) == (ROUNDS, len(rewards) + calls)
     assert page.asking == "shadow"
-    assert sum(sum(hour.decisions.values()) for hour in page.hours) == 80
-    assert sum(one.decisions for one in page.actions) == 80
+    assert sum(sum(hour.decisions.values()) for hour in page.hours) == ROUNDS
+    assert sum(one.decisions for one in page.actions) == ROUNDS
     assert any(one.arm == "also" for one in page.recent)
     assert sum(one.rewarded for one in page.reasons if one.arm == "also") == calls
     _, _, other = ran(story(tmp_path / "b", 5.0))
