@@ -15,7 +15,7 @@ def bench(
     only: Annotated[
         str,
         typer.Option(
-            help="Parts, with commas: step, simulation, statistics, intervals, pi-plus, startup, encoding, service, scale, growth; "
+            help="Parts, with commas: step, simulation, statistics, intervals, pi-plus, startup, encoding, service, growth-of-service, scale, growth; "
             "default: all."
         ),
     ] = "",
@@ -112,6 +112,12 @@ def _print(result: "BenchmarkResult", written: str) -> None:
         terminal.print_table("The online step: the others' time over ours (range)", header, rows)
     if rows := report.served(result):
         terminal.print_table("The live service: least (quartiles)", report.SERVED, rows)
+    for title, header, rows in report.grown(result):
+        terminal.print_table(title, header, rows)
+    if rows := report.restarted(result):
+        terminal.print_table(
+            "The live service, a start after kill -9: least (quartiles)", report.SERVED, rows
+        )
     if rows := report.others(result):
         terminal.print_table("Compared", report.HEADER[:-1], rows)
     for failure in result.outcome.failures:

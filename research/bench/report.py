@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from research.bench.measuring import COST, BenchmarkResult, Measurement, Ratio
 from research.bench.older import OLDER
-from research.bench.parts import growth, service, step
+from research.bench.parts import growth, service, service_growth, step
 from research.bench.parts.batch import SUMMING
 from research.learners import LEARNERS
 from research.pages import put_between
@@ -133,6 +133,57 @@ def served(result: BenchmarkResult) -> list[tuple[str, ...]]:
     return [(m.size, m.contender.removeprefix("ours, "), m.regime, _formatted(m)) for m in found]
 
 
+GROWN = {
+    service_growth.STORED: "The live service, by stored decisions: least CPU, and b of time = a·nᵇ",
+    service_growth.OPEN: "The live service, by open calls: least CPU, and b of time = a·nᵇ",
+}
+
+
+def grown(result: BenchmarkResult) -> list[tuple[str, tuple[str, ...], list[tuple[str, ...]]]]:
+    """Title, header and cells of the service's growth: the least CPU time at every size, and the fitted exponent."""
+    tables = []
+    for part, title in GROWN.items():
+        found = [m for m in result.outcome.measurements if m.part == part]
+        if not found:
+            continue
+        sizes = sorted({int(m.size) for m in found})
+        rows = []
+        for name in dict.fromkeys(m.contender for m in found):
+            points = _curve_of(found, name)
+            times = dict(points)
+            cells = (_duration(times[size]) if size in times else "–" for size in sizes)
+            rows.append((name, *cells, f"{service_growth.exponent(points):.2f}"))
+        tables.append((title, ("what", *(f"{size:,}" for size in sizes), "b"), rows))
+    return tables
+
+
+def _curve_of(found: Sequence[Measurement], name: str) -> list[tuple[int, float]]:
+    """(size, least seconds) of one kind of work, in order of size."""
+    return sorted((int(m.size), m.minimum) for m in found if m.contender == name)
+
+
+def restarted(result: BenchmarkResult) -> list[tuple[str, ...]]:
+    """Starts after kill -9 as cells."""
+    found = [m for m in result.outcome.measurements if m.part == service_growth.RESTART]
+    return [
+        (
+            "start",
+            m.contender,
+            m.regime,
+            f"{_figure(m.minimum)} s ({_figure(m.quartiles[0])}–{_figure(m.quartiles[2])})",
+        )
+        for m in found
+    ]
+
+
+def _duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    scale, unit = next(
+        (s, u) for s, u in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * s >= 1 or u == "µs"
+    )
+    return f"{_figure(scale * seconds)} {unit}"
+
+
 def _formatted(measurement: Measurement) -> str:
     """A number of the service in its own unit."""
     low, _, high = measurement.quartiles
@@ -181,6 +232,10 @@ def markdown(result: BenchmarkResult) -> str:
             "**The live service: least (quartiles); rates and latencies by the clock**",
             _table(SERVED, rows),
         ]
+    for title, header, rows in grown(result):
+        parts += [f"**{title}**", _table(header, rows)]
+    if rows := restarted(result):
+        parts += ["**The live service, a start after kill -9: least (quartiles)**", _table(SERVED, rows)]
     if rows := others(result):
         parts += ["**Compared without a target**", _table(HEADER[:-1], rows)]
     if result.outcome.failures:

@@ -8,7 +8,7 @@ from pathlib import Path
 from research.bench.field import Field, open_field
 from research.bench.measuring import BenchmarkResult, Failure, Outcome, describe_machine
 from research.bench.older import Release, beside
-from research.bench.parts import batch, encoding, growth, scale, service, startup, step
+from research.bench.parts import batch, encoding, growth, scale, service, service_growth, startup, step
 from research.bench.setting import PARTS, BenchmarkSetting, check_parts
 from research.environments import PEERS, Installed, Peer
 
@@ -23,6 +23,7 @@ MEASURES: dict[str, Measure] = {
     "startup": startup.measure,
     "encoding": encoding.measure,
     "service": service.measure,
+    "growth-of-service": service_growth.measure,
     "scale": scale.measure,
     "growth": growth.measure,
 }

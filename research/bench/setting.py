@@ -14,6 +14,7 @@ PARTS = (
     "startup",
     "encoding",
     "service",
+    "growth-of-service",
     "scale",
     "growth",
 )
@@ -35,7 +36,8 @@ class BenchmarkSetting:
     may take, in seconds (but one step at least). *_rows_an_action: the log behind a warm step, and behind
     the worst regime's equally explored arms. bootstrap_resamples: OBP's bootstrap is measured with 1 resample
     and with so many, and its time for RESAMPLES follows on a line. service_*: (K, d) under load, (K, d, rows an action)
-    of the workers that are weighed, decisions in a round's load and in a new worker's first one. scale_rows: those of the log that is walked, older_rows where an older release walks it too. judged: whether the targets, which are for
+    of the workers that are weighed, decisions in a round's load and in a new worker's first one, stored decisions and open calls of filled stores, and (decisions, open calls,
+    decisions since the state file) of a service that is killed. scale_rows: those of the log that is walked, older_rows where an older release walks it too. judged: whether the targets, which are for
     these sizes, apply.
     """
 
@@ -67,6 +69,10 @@ class BenchmarkSetting:
     service_decisions: int = 2000
     service_first: int = 1000
     service_rounds: int = 7
+    service_stored: tuple[int, ...] = (10_000, 100_000, 1_000_000, 10_000_000)
+    service_open: tuple[int, ...] = (1000, 10_000, 100_000, 1_000_000)
+    service_restart: tuple[int, int, int] = (1_000_000, 50_000, 9000)
+    service_growth_rounds: int = 3
     scale_rows: int = 20_000_000
     older_rows: int = 1_000_000
     seed: int = 0
@@ -97,6 +103,10 @@ class BenchmarkSetting:
             service_decisions=100,
             service_first=50,
             service_rounds=2,
+            service_stored=(200, 1000),
+            service_open=(10, 100),
+            service_restart=(200, 20, 100),
+            service_growth_rounds=2,
             scale_rows=3000,
             older_rows=3000,
             judged=False,

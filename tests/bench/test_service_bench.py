@@ -6,13 +6,15 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from research.__main__ import app
 from research.bench import report
-from research.bench.live import preparing
+from research.bench.live import growing, preparing
 from research.bench.live.serving import FLOOR, OURS
 from research.bench.live.yard import Contender, Yard, file_system, race
 from research.bench.measuring import BenchmarkResult, Measurement, Outcome
-from research.bench.parts import service
+from research.bench.parts import service, service_growth
 from research.children import ContenderError
 from sparing.service import maintenance
 from sparing.service.store import open_store
@@ -113,3 +115,46 @@ def test_numbers_in_their_units():
 
 def test_the_file_system_is_named():
     assert file_system(Path("/proc")) in ("proc", "an unknown file system")
+
+
+def test_growth_is_measured_in_stores_that_are_filled_at_once(tmp_path):
+    """What is filled in is what a service then has, and all kinds of work are measured."""
+    asyncio.run(preparing.make({**SPEC, "folder": str(tmp_path / "made")}))
+    order = {"decisions": 300, "waiting": 20, "tail": 30, "rounds": 2, "seed": 0}
+    found = asyncio.run(growing.measure(tmp_path / "made", order))
+    assert {*service_growth.NAMES} == {name for name in found if not name.endswith(service_growth.CLOCK)}
+    assert all(len(rounds) == 2 and min(rounds) > 0 for rounds in found.values())
+    decided = 300 + 20 + growing.GROUP * (1 + 2 * 2)
+    assert counted(tmp_path / "made" / "store.sqlite", "decisions") == decided
+    with sqlite3.connect(tmp_path / "made" / "store.sqlite") as store:
+        numbers = "select count(*), max(seq) from (select seq from decisions union select seq from outcomes union select seq from changes)"
+        count, last = store.execute(numbers).fetchone()
+        assert count == last == store.execute("select last_seq from store").fetchone()[0]
+        assert store.execute("select sum(decisions) from totals").fetchone()[0] == decided
+
+
+def test_the_exponent_of_growth():
+    assert service_growth.exponent([(10, 3.0), (100, 3 * 10**0.3), (1000, 3 * 10**0.6)]) == pytest.approx(0.3)
+    rounds = [
+        Measurement(service_growth.STORED, str(n), "a decision", "", "second", 1, (n * 1e-4,))
+        for n in (10, 100)
+    ]
+    rounds.append(Measurement(service_growth.RESTART, "10", "CPU", "setting", "second", 1, (2.0, 1.0)))
+    result = BenchmarkResult({}, {}, (), Outcome(tuple(rounds)), 0.0)
+    ((title, header, rows),) = report.grown(result)
+    assert "stored decisions" in title
+    assert header == ("what", "10", "100", "b")
+    assert rows == [("a decision", "1 ms", "10 ms", "1.00")]
+    assert report.restarted(result) == [("start", "CPU", "setting", "1 s (1.25–1.75)")]
+
+
+@pytest.mark.thorough
+def test_the_quick_run_of_growth(tmp_path):
+    words = ["bench", "--quick", "--only", "growth-of-service", "--out", str(tmp_path / "out"), "--json"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    result = json.loads(done.stdout)
+    assert not result["failures"]
+    parts = {each["part"] for each in result["measurements"]}
+    assert parts == {service_growth.STORED, service_growth.OPEN, service_growth.RESTART}
+    assert [each["part"] for each in result["ratios"]] == [service_growth.OPEN]

@@ -45,7 +45,9 @@ async def measure(folder: Path, order: dict[str, Any]) -> dict[str, list[float]]
     return found
 
 
-async def _round(service: Service, found: dict[str, list[float]], rng: np.random.Generator, tail: int) -> None:
+async def _round(
+    service: Service, found: dict[str, list[float]], rng: np.random.Generator, tail: int
+) -> None:
     writer = service.writer
     experiment = service.registry.get(NAME)
 
