@@ -7,7 +7,7 @@ import pytest
 from research.bench.live.filling import fill
 from service.building import NAME, Clock, asking, contexts, decide, live, ran, replayed, reward, same, trial
 from sparing.errors import FileError
-from sparing.service import dashboard, erasure, events, gap_map, health, snapshots
+from sparing.service import dashboard, erasure, events, gap_map, health, maintenance, snapshots
 from sparing.service.messages import Options
 from sparing.service.registry import ExperimentRegistry
 from sparing.service.transactions import ExpirePending
@@ -222,5 +222,47 @@ def test_retention_withdraws_many_calls_part_by_part(tmp_path, monkeypatch):
             ((body,),) = await writer.store.driver.read("select body from changes where kind = 'erase'")
             assert b'"withdrawn":11' in body
             same(await replayed(writer), only(writer).model)
+
+    ran(run())
+
+
+def test_retention_page_and_verification_on_both_databases(stores):
+    async def run():
+        clock = Clock()
+        options = Options(explore=1.0, holdout=0.2, retention=100.0, reward_window=50.0)
+        async with trial(None, options=options, clock=clock, store=stores()) as writer:
+            for part in range(3):
+                await live(writer, part, 10, missing=0.3)
+                await snapshots.snapshot_here(writer, only(writer))
+                clock.seconds += 60
+                await writer.submit(ExpirePending(NAME))
+            erased = await erasure.expire_contexts(writer, only(writer), clock())
+            assert erased.erased == 20, "those of 180 and 120 seconds ago"
+            assert await erasure.expire_contexts(writer, only(writer), clock()) is None
+            page = await dashboard.overview(writer, only(writer), now=clock())
+            expired = sum(one.expired for one in await writer.store.totals(1))
+            assert page.expired == expired > 0
+            await dashboard.keep_counts(writer, only(writer))
+            await live(writer, 9, 5)
+            (verdict,) = await maintenance.verify(writer.store)
+            assert (verdict.recomputed, verdict.below_floor, verdict.faults) == (5, 30, [])
+            same(await replayed(writer), only(writer).model)
+            first = (await writer.store.record(1, "d.seq > $2", 0, limit=1))[0].decision
+            assert (
+                await writer.store.seq_before(0) == await writer.store.seq_before(first.ts) == first.seq - 1
+            )
+            assert await writer.store.seq_before(2**62) == await writer.store.last_seq()
+
+    ran(run())
+
+
+def test_closed_decisions_do_not_stay_in_the_heap(tmp_path):
+    async def run():
+        options = Options(explore=1.0, reward_window=1e6)
+        async with trial(tmp_path, options=options) as writer:
+            answers = await live(writer, 1, 300)
+            model = only(writer).model
+            assert not model.open
+            assert len(model._expiring) < len(answers)
 
     ran(run())

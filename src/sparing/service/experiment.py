@@ -22,6 +22,8 @@ from sparing.service.errors import unavailable, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.messages import ExplanationAnswer, Options
 
+SPARE = 100  # closed decisions that may wait in the heap of those that expire
+
 LOGGED, UNIFORM, NAMED = "logged", "uniform", "action:"
 
 
@@ -399,6 +401,9 @@ class ExperimentState:
     def add_pending(self, seq: int, waiting: PendingDecision) -> None:
         self.open[seq] = waiting
         if waiting.expires is not None:
+            if len(self._expiring) > 2 * len(self.open) + SPARE:  # most of them are closed
+                self._expiring = [each for each in self._expiring if each[1] in self.open]
+                heapq.heapify(self._expiring)
             heapq.heappush(self._expiring, (waiting.expires, seq))
 
     def deferred(self, waiting: PendingDecision) -> bool:
