@@ -70,6 +70,22 @@ const cases = {
     return { ids: sent.map((body) => JSON.parse(body).request_id), answer, made: (await made()).slice(before) };
   },
 
+  async shadow() {
+    const client = new Client(url, "banners", PATIENT);
+    const also = [];
+    for (let i = 0; i < 60; i++) {
+      const decision = await client.decide({ age: 20 + i, device: ["phone", "tablet"][i % 2] });
+      if (decision.also) also.push({ ...decision.also, served: decision.decision_id });
+    }
+    const queued = [];
+    for await (const ask of client.queue()) queued.push(ask);
+    const shadows = queued.filter((ask) => ask.served_id);
+    const rewards = [await client.reward(also[0], 1), ...(await client.rewardMany(shadows.slice(1).map((ask) => [ask, 0.5])))];
+    const left = [];
+    for await (const ask of client.queue()) if (ask.served_id) left.push(ask);
+    return { also, shadows, rewards: rewards.map((each) => each.status), left };
+  },
+
   async silent() {
     const started = Date.now();
     const client = new Client(url, "banners", { timeoutMs: 100, retries: 1, key: "secret" });

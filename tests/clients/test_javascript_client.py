@@ -82,6 +82,20 @@ def test_lost_answers_make_one_decision(url):
     assert found["made"] == [found["answer"]["decision_id"]]
 
 
+def test_shadow_calls_and_the_queue(tmp_path):
+    settings = ServerSettings(tmp_path / "store", durability="process")
+    log = columns_log()
+    made(settings, "banners", log, "economical", {"call_cost": 0.001, "horizon": 100_000}, asking="shadow")
+    with running(settings) as address:
+        found = case("shadow", address)
+    queued = {ask["decision_id"]: (ask["action"], ask["served_id"]) for ask in found["shadows"]}
+    assert queued == {each["decision_id"]: (each["action"], each["served"]) for each in found["also"]}
+    assert set(found["shadows"][0]["context"]) == {"age", "device"}
+    assert set(found["rewards"]) == {"taken"}
+    assert len(found["rewards"]) == len(queued) > 0
+    assert found["left"] == []
+
+
 @pytest.mark.parametrize("hangs", [True, False])
 def test_a_silent_service(hangs):
     with broken(hangs) as (address, asked):
