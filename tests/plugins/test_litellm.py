@@ -179,6 +179,31 @@ def test_a_failed_call_leaves_no_pending_decision():
     assert not inside.open
 
 
+def test_a_streamed_answer_has_its_decision():
+    routed, inside = router(), learner()
+    strategy = RoutingStrategy(inside)
+    strategy.install(routed, "auto")
+    stream = routed.completion(model="auto", messages=asked(HARD), stream=True)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream)
+    assert text == f"by {strategy.decision(stream).action}"
+
+
+def test_a_retry_under_the_callers_id_decides_again():
+    """The first decision is forgotten, and the id leads to the one whose model answered."""
+    failing = {"mock_response": "litellm.InternalServerError"}
+    first = learner().decide({"prompt": HARD}).action
+    routed, inside = router(**{first: failing}, router={"allowed_fails": 0}), learner()
+    strategy = RoutingStrategy(inside)
+    strategy.install(routed, "auto")
+    answer = routed.completion(model="auto", messages=asked(HARD), litellm_call_id="mine", num_retries=2)
+    decision = strategy.decision("mine")
+    assert decision == strategy.decision(answer)
+    assert answer.choices[0].message.content == f"by {decision.action}"
+    assert decision.action != first
+    assert inside.rounds >= 2
+    assert set(inside.open) <= {decision.id}
+
+
 def test_a_model_that_cools_down_is_not_eligible():
     routed, inside = router(), learner()
     strategy = RoutingStrategy(inside)

@@ -211,7 +211,7 @@ def make_server(source: Source | None = None, *, log: AnyLog | None = None, writ
         By the installed version of the package `mcp`; its ``run()`` speaks over standard input and output.
     """
     kind, refusal, annotations = _sdk()
-    server = kind("sparing", instructions=INSTRUCTIONS)
+    server = kind("sparing", instructions=INSTRUCTIONS, log_level="WARNING")
     opened = _NoStore() if source is None else source
     if source is None and log is None:
         raise SettingError("a server needs a store, a service or a log; got none")
