@@ -1,8 +1,10 @@
 """LiteLLM: a routing strategy that lets a learner, or the service, choose which model answers a prompt."""
 
 import asyncio
+import functools
 import logging
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -24,6 +26,8 @@ Messages = Sequence[Mapping[str, Any]]
 ContextOf = Callable[[Messages], Mapping[str, Any]]
 
 log = logging.getLogger(__name__)
+
+_INSTALLED: "weakref.WeakSet[RoutingStrategy]" = weakref.WeakSet()
 
 
 def last_prompt(messages: Messages) -> dict[str, Any]:
@@ -114,7 +118,9 @@ class RoutingStrategy:
         self._check(deployments)
         installed = _Installed(self, router, group)
         router.set_custom_routing_strategy(installed)
-        self.litellm.callbacks.append(_failure_callback(self))
+        _INSTALLED.add(self)
+        if (failures := _failure_callback()) not in self.litellm.callbacks:
+            self.litellm.callbacks.append(failures)
 
     def decision(self, response: Any) -> "Decision | DecideAnswer | None":
         """Return the decision that chose the model of a response.
@@ -373,23 +379,30 @@ class _Installed:
         return simple_shuffle(llm_router_instance=self.router, healthy_deployments=same, model=self.group)
 
 
-def _failure_callback(strategy: RoutingStrategy) -> Any:
-    """Return a callback of LiteLLM that drops the decision of a call that failed."""
+@functools.cache
+def _failure_callback() -> Any:
+    """Return the callback of LiteLLM that drops the decision of a call that failed.
+
+    There is one for all strategies: LiteLLM keeps one callback of a class.
+    """
     from litellm.integrations.custom_logger import CustomLogger
 
     class Failures(CustomLogger):
-        def log_failure_event(self, kwargs: Any, *_: Any) -> None:
+        def log_failure_event(
+            self, kwargs: Any, response_obj: Any = None, start_time: Any = None, end_time: Any = None
+        ) -> None:
             call = str(kwargs.get("litellm_call_id"))
-            made, metadata = (
-                strategy.decision(call),
-                (kwargs.get("litellm_params") or {}).get("metadata") or {},
-            )
+            metadata = (kwargs.get("litellm_params") or {}).get("metadata") or {}
             failed = metadata.get("deployment")
-            # A retry of a call with an id of the caller's may have decided for another model meanwhile.
-            if made is not None and failed in (None, *strategy.models(str(made.action))):
-                strategy.forget(call)
+            for strategy in list(_INSTALLED):
+                made = strategy.decision(call)
+                # A retry of a call with an id of the caller's may have decided for another model meanwhile.
+                if made is not None and failed in (None, *strategy.models(str(made.action))):
+                    strategy.forget(call)
 
-        async def async_log_failure_event(self, kwargs: Any, *_: Any) -> None:
+        async def async_log_failure_event(
+            self, kwargs: Any, response_obj: Any = None, start_time: Any = None, end_time: Any = None
+        ) -> None:
             self.log_failure_event(kwargs)
 
     return Failures()
