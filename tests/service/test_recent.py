@@ -5,7 +5,7 @@ import pytest
 from service.building import NAME, contexts, decide, ran, replayed, reward, same, trial
 from sparing.service import events, writer
 from sparing.service.errors import ServiceError
-from sparing.service.transactions import ChangeSettings
+from sparing.service.transactions import ChangeSettings, Reward
 
 ALWAYS = {"learner": "linucb"}
 """It asks about everything."""
@@ -38,6 +38,23 @@ def test_the_store_is_asked_only_for_what_is_not_at_hand(tmp_path):
             assert (await reward(owner, two, 1.0)).status == "taken"
             assert asked[2:] == [events.id_bytes(two.decision_id)], "a change may have touched anything"
             assert (await reward(owner, three, 0.5)).status == "taken"
+            same(await replayed(owner), owner.registry.get(NAME).model)
+
+    ran(tell())
+
+
+def test_unsolicited_rewards_are_of_decisions_at_hand_too(tmp_path):
+    async def tell():
+        async with trial(tmp_path) as owner:
+            answers = [await decide(owner, x) for x in contexts(1, 30)]
+            skipped = next(one for one in answers if not one.needs_reward)
+            asked = looked_up(owner)
+            assert (await reward(owner, skipped, 1.0)).status == "unasked"
+            assert not asked
+            both = [Reward(NAME, skipped.decision_id, value) for value in (1.0, 2.0)]
+            same_again, other = await owner.submit_all(both)
+            assert (same_again.status, other.code) == ("duplicate", "already_rewarded")
+            assert set(asked) == {events.id_bytes(skipped.decision_id)}
             same(await replayed(owner), owner.registry.get(NAME).model)
 
     ran(tell())

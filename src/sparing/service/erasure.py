@@ -66,9 +66,7 @@ async def erase(writer: Writer, name: str, *, who: str, **given: str | int | byt
     while count and (after := await writer.exclusive(more)):
         pass
     if wanted.upto is not None:
-        await writer.store.exclusive(
-            ("update experiments set erased_to = $1 where experiment = $2", [(wanted.upto, number)])
-        )
+        await writer.store.note_erased_to(number, wanted.upto)
     if count:
         await delete_old_snapshots(writer, writer.registry.by_id(number))
     await _settle(writer)
@@ -262,7 +260,8 @@ async def expire_contexts(writer: Writer, experiment: Experiment, now: int) -> E
             f"select seq from decisions where experiment = $1 and seq > $2 and seq <= $3 and {NOT_ERASED} limit 1",
             *(number, after, upto),
         ):
+            await store.note_erased_to(number, after)
             return await erase(writer, experiment.name, before_ts=before, who=RETENTION)
         await asyncio.sleep(0)
-    await store.exclusive(("update experiments set erased_to = $1 where experiment = $2", [(end, number)]))
+    await store.note_erased_to(number, end)
     return None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from sparing.errors import SparingError
 from sparing.service import events
 from sparing.service.errors import ServiceError, tell_operator, unavailable
-from sparing.service.events import ChangeEvent, DecisionEvent, Event
+from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
 from sparing.service.registry import ExperimentRegistry
 from sparing.service.store import Store, StoredDecision, WriteBatch
 from sparing.service.store.driver import LostError, StoreError
@@ -33,10 +33,14 @@ def exit_process(error: BaseException) -> None:
 
 
 class RecentDecisions:
-    """The last decisions by their ids, at most `MAX_RECENT` with contexts of at most `MAX_RECENT_BYTES`; the oldest go first."""
+    """The last decisions by their ids, at most `MAX_RECENT` with contexts of at most `MAX_RECENT_BYTES`; the oldest go first.
+
+    None of them has an outcome that closes it: closed ones are removed.
+    """
 
     def __init__(self) -> None:
         self._known: dict[bytes, DecisionEvent] = {}
+        self._ids: dict[int, bytes] = {}
         self.size = 0
 
     def __len__(self) -> int:
@@ -46,13 +50,20 @@ class RecentDecisions:
         return self._known.get(decision_id)
 
     def add(self, event: DecisionEvent) -> None:
-        self._known[event.decision_id] = event
+        self._known[event.decision_id], self._ids[event.seq] = event, event.decision_id
         self.size += stored_bytes(event)
         while len(self._known) > MAX_RECENT or self.size > MAX_RECENT_BYTES:
-            self.size -= stored_bytes(self._known.pop(next(iter(self._known))))
+            self.remove(next(iter(self._ids)))
+
+    def remove(self, seq: int) -> None:
+        """Remove the decision with this event, if it is there."""
+        decision_id = self._ids.pop(seq, None)
+        if decision_id is not None:
+            self.size -= stored_bytes(self._known.pop(decision_id))
 
     def clear(self) -> None:
         self._known.clear()
+        self._ids.clear()
         self.size = 0
 
 
@@ -168,7 +179,7 @@ class Writer:
             elif isinstance(work, Reward | Activate):
                 identity = events.id_bytes(work.named)
                 recent = self._recent.get(identity or b"")
-                if recent is not None and recent.seq in self.registry.by_id(recent.experiment).model.open:
+                if recent is not None:
                     transaction.load([StoredDecision(recent, None)])
                 elif identity is not None:
                     ids.setdefault(identity, []).append((work.experiment, work.named))
@@ -255,6 +266,8 @@ class Writer:
                 self._recent.add(event)
             elif type(event) is ChangeEvent:
                 self._recent.clear()
+            elif type(event) is OutcomeEvent and event.kind in events.CLOSING:
+                self._recent.remove(event.decision_seq)
 
     async def _undo(self, rows: WriteBatch | None, transaction: TransactionHandler | None) -> None:
         if rows is None:

@@ -327,6 +327,15 @@ class Store:
         )
         return int(known)
 
+    async def note_erased_to(self, experiment: int, seq: int) -> None:
+        """Note that no context is left up to an event."""
+        await self.exclusive(
+            (
+                "update experiments set erased_to = $1 where experiment = $2 and erased_to < $3",
+                [(seq, experiment, seq)],
+            )
+        )
+
     async def erased_from(self, experiment: int) -> int | None:
         """Return the first decision, in the transaction, whose context is erased."""
         ((known,),) = await self.driver.rows(
