@@ -304,7 +304,7 @@ def test_contexts_expire_and_the_etag_stays(tmp_path):
 
 def test_retention_is_not_shorter_than_the_window(tmp_path):
     async def run():
-        with pytest.raises(Exception, match="retention is shorter than reward_window"):
+        with pytest.raises(Exception, match="retention=5 is shorter than reward_window"):
             async with trial(tmp_path / "store", options=Options(retention=5.0, reward_window=10.0)):
                 pass
 
