@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import datetime
 import json
 import sqlite3
@@ -162,11 +163,11 @@ def numbered(table):
 
 
 def in_duckdb(query, table):
-    connection = duckdb.connect()
-    connection.execute("SET TimeZone = 'America/New_York'")
-    connection.register("given", table)
-    connection.execute("CREATE TABLE contexts AS SELECT * FROM given")
-    return in_order(table, connection.execute(query).fetchall())
+    with contextlib.closing(duckdb.connect()) as connection:
+        connection.execute("SET TimeZone = 'America/New_York'")
+        connection.register("given", table)
+        connection.execute("CREATE TABLE contexts AS SELECT * FROM given")
+        return in_order(table, connection.execute(query).fetchall())
 
 
 def in_order(table, rows):
@@ -176,7 +177,11 @@ def in_order(table, rows):
 
 
 def in_sqlite(query, table):
-    connection = sqlite3.connect(":memory:")
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        return run_in_sqlite(connection, query, table)
+
+
+def run_in_sqlite(connection, query, table):
     names = ", ".join('"' + name.replace('"', '""') + '"' for name in table.column_names)
     connection.execute(f"CREATE TABLE contexts ({names})")
     rows = [tuple(map(as_sqlite, row.values())) for row in table.to_pylist()]
@@ -287,10 +292,11 @@ def test_a_column_that_ignores_case_does_not_matter(dialect, request):
             cluster.execute(statement)
         found = cluster.execute(query)
     else:
-        connection = duckdb.connect() if dialect == "duckdb" else sqlite3.connect(":memory:")
-        connection.execute("CREATE TABLE words (row INTEGER, word VARCHAR COLLATE NOCASE)")
-        connection.execute(rows)
-        found = connection.execute(query).fetchall()
+        opened = duckdb.connect() if dialect == "duckdb" else sqlite3.connect(":memory:")
+        with contextlib.closing(opened) as connection:
+            connection.execute("CREATE TABLE words (row INTEGER, word VARCHAR COLLATE NOCASE)")
+            connection.execute(rows)
+            found = connection.execute(query).fetchall()
     found = [row[-1] for row in sorted(found)]
     expected = policy.actions(pa.table({"word": ["a", "B", "b", "A"]})).tolist()
     assert found == expected
