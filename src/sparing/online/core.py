@@ -127,6 +127,7 @@ class Core:
         # Random in spot checks only.
         self._plain = explore != "sampled" and not self._custom and self._log_rule is None
         self.action_costs: np.ndarray | None = None
+        self.cost_list: list[float] | None = None
         self.set_actions(action_names)
         if costs is not None:
             self.apply_costs(costs)
@@ -158,6 +159,8 @@ class Core:
         if costs is not None:
             self._check_takes_costs()
         self.action_costs = None if costs is None else np.array(costs, dtype=np.float64)
+        # Quicker to read one by one.
+        self.cost_list = None if self.action_costs is None else self.action_costs.tolist()
         self.sets.set_costs(self.action_costs, own_slots=self.uses_voi and costs is not None)
         self.set_actions(self.action_names)
 
@@ -175,8 +178,9 @@ class Core:
 
     def cost(self, action: int, costs: np.ndarray | None = None) -> float | None:
         """Known cost of playing an action (index), of `costs` (K,) if those of the round are given; None if none is known."""
-        known = self.action_costs if costs is None else costs
-        return None if known is None else float(known[action])
+        if costs is not None:
+            return float(costs[action])
+        return None if self.cost_list is None else self.cost_list[action]
 
     def explanation(
         self,

@@ -337,8 +337,10 @@ class Learner(Core):
                 reason, chances = self._outcomes[quick]
             called = reason in CALLS
             half, cost = self.half_widths * spread, None  # as `interval`, without the cost of a call
-            if self.action_costs is not None or priced is not None:
-                cost = self.cost(action, priced)
+            if priced is not None:  # as `cost`
+                cost = float(priced[action])
+            elif self.cost_list is not None:
+                cost = self.cost_list[action]
             estimates = self._estimates or self._present()
             source: tuple[Any, ...] = (estimates, estimates.changes, x, allowed, priced)
             if explain:

@@ -307,7 +307,8 @@ def best_mean(t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray) -
         best = t.order[place]
         mean = dot(t.theta[0], x) - cost_of(t, best)
     for slot in range(1, t.used):
-        if t.upper[slot] == -math.inf or highest_mean(t, slot, norm) < mean:
+        top = t.upper[slot]  # no less than the mean, and at hand
+        if top == -math.inf or top < mean or highest_mean(t, slot, norm) < mean:
             continue
         action = t.action[slot]
         value = dot(t.theta[slot], x) - cost_of(t, action)
