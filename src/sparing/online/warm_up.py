@@ -29,8 +29,8 @@ SIZES = ((4, 2), (120, 10))
 
 
 def warm_up(learner: "Learner") -> None:
-    """Play a few rounds on a copy of a learner: decide, open, learn, cancel, many at once."""
-    from sparing.online.engine import random_stream, runs
+    """Play a few rounds on a copy of a learner: decide, open, learn, cancel, many at once; check and renew its state, as files do."""
+    from sparing.online.engine import random_stream, runs, search, updates
     from sparing.online.engine.state import NEVER
 
     if any(isinstance(column, texts.TextColumn) for column in learner.encoder.columns):
@@ -57,6 +57,10 @@ def warm_up(learner: "Learner") -> None:
         runs.SPOT_CHECK_KIND.call(runs.STREAM_KEY.call(trial.key, 0), trial.spot_check, True)
         runs.RANDOM_OTHER_ACTION[bounds].call(table, x, mask, 0, 0, bounds)
         runs.VALUE.call(table, x, 0)
+    trial.sets.inconsistent()
+    search.radii_all(table)
+    updates.factor(table, 0, updates.CONDITION)
+    search.renew_bounds(table, 0)
     if trial.next_entry != NEVER:
         trial.enter_context(x)
     if trial.explore == "sampled":
