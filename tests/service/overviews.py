@@ -495,3 +495,68 @@ def explained(columns: dict | None = None, *, model_seq: int = 812) -> Record:
         None,
         found,
     )
+
+
+def scaled(scale: float, count: int = 1, *, offset: float = 0.0) -> Overview:
+    """The busy experiment with rewards and money `scale` times as large, moved by `offset`, and `count` times as many decisions."""
+    base = retention()
+
+    def times(one: Measured | None) -> Measured | None:
+        if one is None:
+            return None
+        value, low, high = (offset + scale * each for each in (one.value, one.low, one.high))
+        return Measured(value, low, high, one.rewards * count)
+
+    def moved(row: Action) -> Action:
+        value, low, high = (offset + scale * each for each in (row.value, row.low, row.high))
+        more = {name: count * getattr(row, name) for name in ("logged", "live", "decisions")}
+        return replace(row, value=value, low=low, high=high, cost=scale, **more)
+
+    headline, spend, health = base.headline, base.spend, base.health
+    return replace(
+        base,
+        log_rows=base.log_rows * count,
+        decisions=base.decisions * count,
+        asked=base.asked * count,
+        skipped=base.skipped * count,
+        rewarded=base.rewarded * count,
+        expired=7 * count,
+        reasons=[replace(row, decisions=row.decisions * count) for row in base.reasons],
+        headline=replace(
+            headline,
+            policy=times(headline.policy),
+            holdout=times(headline.holdout),
+            difference=times(headline.difference),
+            checks=headline.checks * count,
+        ),
+        spend=replace(
+            spend,
+            calls=spend.calls * count,
+            price=scale,
+            spent=scale * spend.calls * count,
+            not_spent=scale * spend.calls * count * 3,
+            budget_calls=10**12,
+            period_calls=spend.calls * count,
+            open=spend.open * count,
+        ),
+        hours=[
+            replace(hour, decisions={k: n * count for k, n in hour.decisions.items()}) for hour in base.hours
+        ],
+        so_far=[replace(one, policy=times(one.policy), holdout=times(one.holdout)) for one in base.so_far],
+        actions=[moved(row) for row in base.actions],
+        gaps=base.gaps
+        and replace(
+            base.gaps,
+            rows=[
+                replace(row, logged=[n * count for n in row.logged], live=[n * count for n in row.live])
+                for row in base.gaps.rows
+            ],
+        ),
+        recent=[
+            replace(row, reward=None if row.reward is None else offset + scale * row.reward)
+            for row in base.recent
+        ],
+        health=replace(
+            health, store_bytes=10**17, model_seq=health.model_seq * count, decide_ms=(12345678.9, 1e12)
+        ),
+    )

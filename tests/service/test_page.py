@@ -7,7 +7,18 @@ from msgspec.structs import replace
 from playwright.sync_api import expect
 
 from reference.accessibility import faint, overflow, violations
-from service.overviews import HOSTILE, NOW, empty, explained, hostile, iso, retention, shadowed, thousand
+from service.overviews import (
+    HOSTILE,
+    NOW,
+    empty,
+    explained,
+    hostile,
+    iso,
+    retention,
+    scaled,
+    shadowed,
+    thousand,
+)
 from service.standin import ADMIN, KEY, served
 from sparing.service import page as files
 from sparing.service.messages import Look
@@ -107,6 +118,51 @@ def test_it_is_not_called_healthy_beside_an_alarm(visit):
     page = visit(overview)
     expect(page.locator("#badges")).to_have_text("✕ 1 alarmmode: live")
     expect(page.locator("#badges .badge").first).to_have_class("badge alarm")
+
+
+EXTREMES = {
+    "huge": scaled(3.7e17, 10**9),
+    "tiny": scaled(4.2e-13),
+    "close together": scaled(1e-3, offset=1.234567e11),
+    "no digits left": scaled(1.0, offset=1e18),
+    "none": scaled(0.0),
+}
+OUTSIDE = """
+() => {
+  const found = [];
+  const walker = document.createTreeWalker(document.getElementById("main"), NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const own = node.parentElement;
+    if (!node.textContent.trim() || own.closest(".unseen, [hidden], .scroll .gap-table")) continue;
+    const head = own.closest("thead");
+    if (head && getComputedStyle(head).clipPath !== "none") continue;
+    const cell = own.closest("td, th, dd, dt, .plot, .axis, .difference, p, li") ?? own.closest(".card");
+    const card = own.closest(".card").getBoundingClientRect();
+    const hides = getComputedStyle(cell).overflow !== "visible" || getComputedStyle(own).overflow !== "visible";
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const text = range.getBoundingClientRect();
+    if (text.width === 0) continue;
+    const box = cell.getBoundingClientRect();
+    const inside = (outer, slack) => text.left >= outer.left - slack && text.right <= outer.right + slack;
+    if (!inside(card, 1) || (!hides && !inside(box, cell.matches(".axis, .difference") ? 40 : 2))) found.push(`${cell.className || cell.tagName}: ${node.textContent}`);
+  }
+  return found;
+}
+"""
+
+
+@pytest.mark.parametrize("variant", EXTREMES)
+def test_numbers_of_any_size_stay_in_their_cells(visit, variant):
+    page = visit(EXTREMES[variant])
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert overflow(page) == 0
+        assert page.evaluate(OUTSIDE) == []
+    estimates = page.locator("#actions-rows .estimate").all_inner_texts()
+    assert all("NaN" not in text and "e+" not in text and len(text) < 30 for text in estimates)
+    if variant in ("huge", "tiny"):
+        assert any("×10" in text for text in estimates)
 
 
 def test_intervals_of_actions_have_the_level_of_their_learner(visit):

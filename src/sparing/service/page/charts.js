@@ -257,7 +257,9 @@ export class Bands extends Chart {
     const [low, high] = padded(...this.range());
     const ticks = niceTicks(low, high, Math.max(2, this.plot.clientHeight / 45));
     const before = points.length > 1 ? points[0].end : points[0].end - 3600;
-    const drawn = frame(this.plot, { start: before, end: Math.max(now(), points.at(-1).end), low, high, ticks, right: 52 });
+    const tips = lines.map((name) => points.filter((point) => point[name]).at(-1)).map((tip, index) => significant(tip[lines[index]].value, 3));
+    const right = Math.max(52, 14 + 7 * Math.max(...tips.map((tip) => tip.length)));
+    const drawn = frame(this.plot, { start: before, end: Math.max(now(), points.at(-1).end), low, high, ticks, right });
     const { x, drawing, width, height } = drawn;
     const y = (value) => Math.min(height - MARGIN.bottom, Math.max(MARGIN.top, drawn.y(value)));
     const ends = [];
@@ -278,7 +280,7 @@ export class Bands extends Chart {
       [ends[0][0], ends[1][0]] = [middle - 7, middle + 7];
     }
     for (const [place, name, text] of ends) {
-      drawing.append(svg("text", { class: `end ${name}`, x: width - 46, y: at(place), dy: "0.33em" }, text));
+      drawing.append(svg("text", { class: `end ${name}`, x: at(width - right + 6), y: at(place), dy: "0.33em" }, text));
     }
     return drawn;
   }
