@@ -20,7 +20,7 @@ from sparing.service.messages import Options
 from sparing.service.server import ServerSettings, Service
 
 SHADOW = f"{NAME}-shadow"
-LATER = 0.03
+LATER = 0.1
 """Seconds by which a hasty service commits after its answer."""
 
 
