@@ -13,11 +13,12 @@ KILLERS = (
     "online/test_sets.py",
     "online/test_monitor.py",
     "online/test_growing.py",
+    "online/test_drift.py",
 )
 """Tests from the mathematics and against the plain reference; no golden traces among them."""
 
 AGREEMENT, RANDOM, CORE, ENGINE = KILLERS[1:5]
-GROWING = KILLERS[-1]
+GROWING, MOVING = KILLERS[-2:]
 ECONOMICAL = "online/test_economical.py"
 
 
@@ -567,4 +568,87 @@ FAULTS = (
             ("time stands still", RUNNING, "t.rounds_left -= t.discount_per_round", "t.rounds_left -= 0.0"),
         )
     ),
+)
+
+FAULTS += tuple(
+    Fault(f"moving worlds: {name}", file, right, wrong, first=(MOVING,))
+    for name, file, right, wrong in (
+        ("fades to zero", "engine/forgetting.py", "rest * gram[i] + share * base[i]", "rest * gram[i]"),
+        (
+            "a response that stays",
+            "engine/forgetting.py",
+            "rest * t.response[slot, i] + share * response[i]",
+            "t.response[slot, i]",
+        ),
+        (
+            "twice the half-life",
+            "engine/forgetting.py",
+            "2.0 ** (-fades / FADES)",
+            "2.0 ** (-fades / (2 * FADES))",
+        ),
+        (
+            "live rows do not fade",
+            "engine/forgetting.py",
+            "t.live_gram[slot, i] *= rest",
+            "t.live_gram[slot, i] *= 1.0",
+        ),
+        (
+            "all actions at once",
+            "engine/updates.py",
+            "return int(uniform(action, 0) * t.half_life)",
+            "return 0",
+        ),
+        (
+            "a first row fades from the start",
+            "engine/updates.py",
+            "t.fades[slot] = fades_by(t, t.clock, offset)",
+            "t.fades[slot] = 0",
+        ),
+        ("pending copies stay", "drift.py", "core.sets.rebuild_pending(", "(lambda *_, **__: None)("),
+        (
+            "half of a shift",
+            "engine/forgetting.py",
+            "scale * t.spread[i] * t.spread[i]",
+            "0.5 * scale * t.spread[i] * t.spread[i]",
+        ),
+        (
+            "a shift in other units",
+            "engine/forgetting.py",
+            "(shift / t.sigma) * (shift / t.sigma)",
+            "shift * shift",
+        ),
+        ("no determinant", "engine/shift.py", "return 0.5 * (own - both), ", "return 0.0, "),
+        (
+            "the noise as known as can be",
+            "engine/shift.py",
+            "known = NOISE_ROWS *",
+            "known = 1000.0 * NOISE_ROWS *",
+        ),
+        (
+            "residuals around 0",
+            "engine/updates.py",
+            "residual = reward - dot(t.start_mean[slot], x)",
+            "residual = reward",
+        ),
+        ("never-logged actions inform", "engine/shift.py", " and t.logged[slot] >= t.theta.shape[1]", ""),
+        (
+            "any evidence is certain",
+            "drift.py",
+            "a.shift_evidence >= CERTAIN and",
+            "a.shift_evidence > 0 and",
+        ),
+        ("a shift that falls", "drift.py", "and size > a.shift", "and size != a.shift"),
+        (
+            "live rewards lost with the start",
+            "engine/shift.py",
+            "around[i] + t.live_response[slot, i]",
+            "around[i]",
+        ),
+        (
+            "the weight of the log stays",
+            "engine/shift.py",
+            "gram[i] = kept * gram[i] + (1.0 - kept) * base[i]",
+            "gram[i] = gram[i]",
+        ),
+    )
 )

@@ -56,7 +56,14 @@ FACTORIES = {
     "economical budget": lambda log, **s: sparing.economical(
         log, call_cost=0.0001, calls=150, discount=0.999, prior_scale=1.0, spot_check=0.2, misfit=0.1, **s
     ),
+    "confident moving": lambda log, **s: sparing.confident(
+        log, tolerance=0.1, prior_scale=1.0, shift=0.5, half_life=40, **s
+    ),
+    "economical moving": lambda log, **s: sparing.economical(
+        log, call_cost=0.05, horizon=1000, prior_scale=1.0, shift="auto", half_life=60, **s
+    ),
     "linucb": lambda log, **s: sparing.linucb(log, alpha=0.5, **s),
+    "linucb forgetting": lambda log, **s: sparing.linucb(log, alpha=0.5, half_life=20, **s),
     "linucb cold": lambda log, **s: sparing.linucb(**_cold(log), **s),
     "lints": lambda log, **s: sparing.lints(log, **s),
     "lints cold": lambda log, **s: sparing.lints(scale=0.7, **_cold(log), **s),

@@ -339,6 +339,11 @@ def evaluate(
     radius_scale=(1.0, "Factor on the confidence radius; below 1 voids the guarantees."),
     kernel=("", "Kernel features to add for rewards that are not linear: auto, or a number of landmarks."),
     answers=options.ANSWERS,
+    shift=options.SHIFT,
+    half_life=(
+        int,
+        "Rounds in which rows lose half of their weight (economical, confident); default: never.",
+    ),
     seed=(0, "Seed of the simulated environments."),
     workers=(0, "Threads; 0: one per core."),
 )
@@ -348,6 +353,7 @@ def plan(
     tolerances: str,
     learners: str,
     kernel: str,
+    shift: str,
     out: Path | None,
     answers: list[str] | None,
     as_json: bool,
@@ -375,6 +381,7 @@ def plan(
     settings["learners"] = options.words(learners, "learners") or COMPARED
     settings["workers"] = settings["workers"] or None
     settings["kernel"] = int(kernel) if kernel.isdecimal() else kernel or None
+    settings["shift"] = options.shift_of(shift)
     rows = log.open()
     judged = log.judged(rows, answers)
     if judged is not None:
@@ -390,7 +397,11 @@ def plan(
         terminal.print_text(*result.basis(found))
         if found.call_cost is not None and found.chosen not in (None, found.alone) and log.path.is_file():
             again = log.repeat_options(
-                "engine", "workers", "sample", call_cost=found.call_cost, horizon=found.horizon
+                *("engine", "workers", "sample"),
+                call_cost=found.call_cost,
+                horizon=found.horizon,
+                shift=shift,
+                half_life=settings["half_life"],
             )
             again += [word for file in answers or () for word in options.options(answers=file)]
             named = options.options(name="live", log=log.source)

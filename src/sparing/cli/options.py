@@ -253,6 +253,11 @@ LOG_OPTIONS: dict[str, Setting] = {
     "item_features": ("", "As --features, for the table of --items."),
     **DIALECT,
 }
+SHIFT: Setting = (
+    "",
+    "Whether live rewards may differ from the log's (economical, confident): auto finds out, a number is by how many deviations between "
+    "actions; default: none.",
+)
 ESTIMATED: Setting = (False, "Estimate propensities and support that were not logged.")
 ESTIMATED_BY_DEFAULT: Setting = (
     bool,
@@ -414,6 +419,14 @@ def costs_of(text: str) -> str | dict[str, float] | None:
             )
         found[name.strip()] = value
     return found
+
+
+def shift_of(text: str) -> str | float | None:
+    """Parse a word or a number; None for no text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text or None
 
 
 def pair(text: str) -> tuple[float, float] | None:

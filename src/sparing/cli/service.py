@@ -45,6 +45,11 @@ KeyName = Annotated[str, typer.Argument(help="The key's name.")]
     learner=("economical", "Name of a learner of the library."),
     call_cost=(float, "Cost of a reward call, in units of the reward (economical)."),
     horizon=(int, "Expected number of decisions (economical)."),
+    shift=options.SHIFT,
+    half_life=(
+        "",
+        "Decisions, or a time such as 7d, in which rows lose half of their weight; default: never.",
+    ),
     answers=options.ANSWERS,
     option=(list[str], "A setting of the learner, as NAME=VALUE; may be repeated."),
     rule=(
@@ -67,6 +72,8 @@ def serve(
     learner: str,
     call_cost: float | None,
     horizon: int | None,
+    shift: str,
+    half_life: str,
     answers: list[str] | None,
     option: list[str] | None,
     rule: list[str] | None,
@@ -95,11 +102,12 @@ def serve(
     settings = server.server_settings(
         store, address=address or None, names=tuple(allow_host or ()), **serving
     )
-    said = options.settings(option) | {
-        key: value for key, value in (("call_cost", call_cost), ("horizon", horizon)) if value is not None
-    }
+    given = (("call_cost", call_cost), ("horizon", horizon), ("shift", options.shift_of(shift)))
+    said = options.settings(option) | {key: value for key, value in given if value is not None}
     with server.bound_to(serving["host"], port) as bound:
         rules = options.settings(rule, "holdout=0.05", "rule")
+        if half_life:
+            rules["half_life"] = int(half_life) if half_life.isdecimal() else half_life
         locked = _make_experiment(settings, name, log, answers, learner, said, rules)
         server.run(settings, bound, serving["workers"], locked=locked, say=terminal.print_status)
 

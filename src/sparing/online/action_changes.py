@@ -91,6 +91,7 @@ def refresh(learner: "Learner") -> None:
             sums, assumptions, prior, old.misfit, context_sample=old.arrays.context_sample
         )
         sets.take_sample(old)
+        sets.take_change(old, prior.spread)
     else:
         sets = centred_sets(sums, assumptions, prior, growing=old.growing, added=old.added)
     # What the rows do not contain: live counts, order of ties, retired actions, pending calls, monitored noise.

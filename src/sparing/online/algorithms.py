@@ -15,7 +15,9 @@ from sparing.model.confidence import SupportedSetRule as ChooseSupported
 from sparing.model.posterior import ItemFeatures, fit_prior, fit_prior_scale, resolve_items
 from sparing.model.prior import Prior
 from sparing.model.statistics import LogSummary
+from sparing.online import drift
 from sparing.online.confidence_sets import ConfidenceSets
+from sparing.online.drift import ShiftOption
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, SkipRule, SupportedRule
@@ -229,6 +231,8 @@ def confident(
     spot_check: float = 0.01,
     misfit: float = 0.0,
     strict: bool = False,
+    shift: ShiftOption = None,
+    half_life: int | None = None,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """Make a Bayesian learner that skips if it is confident enough in the best mean. The practical default.
@@ -261,6 +265,11 @@ def confident(
         Standard deviation of the linear model's own error, in units of the reward.
     strict : bool
         Multiply the standard deviation of a difference by √2, which covers any correlation of two estimates.
+    shift : {"auto", "none"}, float or None
+        Whether parameters may have moved between log and live. `"auto"` finds out from live rewards how far; a number is the
+        deviation of the shift, in units of the deviation between actions. None takes live rounds to be like the log.
+    half_life : int, optional
+        Rounds in which every row loses half of its weight, at least 20; by default nothing is forgotten.
     **settings : LearnerSettings
         See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError. The radius settings have no effect.
 
@@ -284,10 +293,11 @@ def confident(
         with_unseen(resolve_kernel(log, kernel)),
         {"scale": prior_scale, "mean": prior_mean, "items": items},
     )
-    start, sets, prior = _posterior(log, settings, misfit, known)
+    moving = drift.resolve_shift(shift), drift.resolve_half_life(half_life)
+    start, sets, prior = _posterior(log, settings, misfit, known, shift=moving[0])
     tolerance = resolve_tolerance(tolerance, log, start.sums)
     rules = [ConfidentRule(float(tolerance), float(confidence), bool(strict))]
-    return start.learner(
+    learner = start.learner(
         "confident",
         sets,
         rules,
@@ -297,6 +307,7 @@ def confident(
         guarantee=guarantee_of(rules, sets.assumptions, prior),
         prior=prior,
     )
+    return _forgetting(learner, moving[1])
 
 
 @with_settings_signature
@@ -313,6 +324,8 @@ def economical(
     kernel: KernelOption = None,
     spot_check: float = 0.0,
     misfit: float = 0.0,
+    shift: ShiftOption = None,
+    half_life: int | None = None,
     **settings: Unpack[LearnerSettings],
 ) -> Learner:
     """Make a Bayesian learner that requests a reward only if its expected future gain exceeds its cost.
@@ -333,8 +346,8 @@ def economical(
         Weight of each round relative to the one before it, instead of a horizon.
     calls : int, optional
         Budget: no more calls are made. Required without `call_cost`.
-    prior_scale, prior_mean, items, kernel, spot_check, misfit
-        As in `confident`.
+    prior_scale, prior_mean, items, kernel, spot_check, misfit, shift, half_life
+        As in `confident`. With `shift="auto"` some rewards are requested that say more about a shift.
     **settings : LearnerSettings
         See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
@@ -345,10 +358,12 @@ def economical(
         with_unseen(resolve_kernel(log, kernel)),
         {"scale": prior_scale, "mean": prior_mean, "items": items},
     )
-    start, sets, prior = _posterior(log, settings, misfit, known, lookahead=True)
+    moving = drift.resolve_shift(shift), drift.resolve_half_life(half_life)
+    start, sets, prior = _posterior(log, settings, misfit, known, lookahead=True, shift=moving[0])
     learner = start.learner(
         "economical", sets, [rule], explore="worthiest", spot_check=float(spot_check), prior=prior
     )
+    _forgetting(learner, moving[1])
     if call_cost is None:
         reprice(learner, price_for(learner, rule.calls or 0))
     learner._guarantee = guarantee_of(learner.rules, learner.assumptions, learner.prior)
@@ -360,6 +375,7 @@ def linucb(
     log: AnyLog | LogSummary | None = None,
     *,
     alpha: float = 1.0,
+    half_life: int | None = None,
     n_actions: int | None = None,
     n_features: int | None = None,
     actions: Sequence[Hashable] | None = None,
@@ -375,13 +391,17 @@ def linucb(
         As in `moful`.
     alpha : float
         Multiplier of the width sqrt(xᵀV⁻¹x).
+    half_life : int, optional
+        As in `confident`.
     **settings : LearnerSettings
         See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     positive("alpha", alpha)
+    checked = drift.resolve_half_life(half_life)
     start = resolve_start(log, settings, n_actions, n_features, actions)
     sets = ConfidenceSets(start.sums, start.assumptions, constant=float(alpha))
-    return start.learner("linucb", sets, [], guarantee=no_guarantee("LinUCB with a constant alpha"))
+    why = no_guarantee("LinUCB with a constant alpha")
+    return _forgetting(start.learner("linucb", sets, [], guarantee=why), checked)
 
 
 @with_settings_signature
@@ -389,6 +409,7 @@ def lints(
     log: AnyLog | LogSummary | None = None,
     *,
     scale: float | None = None,
+    half_life: int | None = None,
     n_actions: int | None = None,
     n_features: int | None = None,
     actions: Sequence[Hashable] | None = None,
@@ -404,18 +425,35 @@ def lints(
         As in `moful`.
     scale : float, optional
         Standard deviation of the posterior samples; by default the noise.
+    half_life : int, optional
+        As in `confident`.
     **settings : LearnerSettings
         See `sparing.online.start.LearnerSettings`. An invalid setting raises a SettingError.
     """
     start = resolve_start(log, settings, n_actions, n_features, actions)
     deviation = start.assumptions.noise if scale is None else scale
     positive("scale", deviation)
+    checked = drift.resolve_half_life(half_life)
     sets = ConfidenceSets(start.sums, start.assumptions, constant=float(deviation))
-    return start.learner("lints", sets, [], explore="sampled", guarantee=no_guarantee("Thompson sampling"))
+    why = no_guarantee("Thompson sampling")
+    return _forgetting(start.learner("lints", sets, [], explore="sampled", guarantee=why), checked)
+
+
+def _forgetting(learner: Learner, half_life: int) -> Learner:
+    """The learner, which forgets from its first round on if the half-life is not 0."""
+    if half_life:
+        drift.set_half_life(learner, half_life)
+    return learner
 
 
 def _posterior(
-    log: Any, settings: LearnerSettings, misfit: float, known: dict[str, Any], *, lookahead: bool = False
+    log: Any,
+    settings: LearnerSettings,
+    misfit: float,
+    known: dict[str, Any],
+    *,
+    lookahead: bool = False,
+    shift: str | float | None = None,
 ) -> tuple[LearnerStart, ConfidenceSets, Prior]:
     """The posterior of the prior that a log gives; with `lookahead`, some of its contexts stand for future ones.
 
@@ -438,8 +476,17 @@ def _posterior(
     estimated = start.assumptions.estimated if noise is not None else ("noise", *start.assumptions.estimated)
     start = replace(start, assumptions=replace(start.assumptions, noise=prior.noise, estimated=estimated))
     contexts = future_contexts(log) if lookahead else None
-    made = posterior_sets(start.sums, start.assumptions, prior, float(misfit), context_sample=contexts)
-    return start, *made
+    shift = shift if start.sums.n_rows else None  # without a log, nothing can differ from it
+    sets, prior = posterior_sets(
+        start.sums,
+        start.assumptions,
+        prior,
+        float(misfit),
+        context_sample=contexts,
+        shifting=shift is not None,
+    )
+    drift.begin_shift(sets, shift)
+    return start, sets, prior
 
 
 def _centred(

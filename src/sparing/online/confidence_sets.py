@@ -1,7 +1,9 @@
 """The confidence sets of all actions in one block of memory, updated in place by compiled code, and the initial sets."""
 
+import itertools
 import math
-from collections.abc import Collection, Iterable
+import operator
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +15,7 @@ from sparing.model.confidence import Assumptions
 from sparing.model.prior import AT_ONCE, Prior
 from sparing.model.statistics import Statistics
 from sparing.native.struct import StructArrays
-from sparing.online.engine import choice, runs, search, state, updates
+from sparing.online.engine import choice, runs, search, shift, state, updates
 from sparing.online.engine.state import NoiseMonitor
 
 
@@ -84,6 +86,11 @@ def packed(full: np.ndarray) -> np.ndarray:
     return np.asarray(full[:, rows, columns])
 
 
+def padded(triangles: np.ndarray, width: int) -> np.ndarray:
+    """Packed matrices with zeros up to a width."""
+    return np.pad(triangles, ((0, 0), (0, width - triangles.shape[1])))
+
+
 def unpacked(triangles: np.ndarray, d: int) -> np.ndarray:
     """Symmetric matrices (m, d, d) from the first d·(d+1)/2 numbers of each row."""
     rows, columns = np.triu_indices(d)
@@ -113,6 +120,16 @@ STATE = (
     *("logged", "live", "frozen", "action", "view_mask", "waiting"),
 )
 """The arrays that are saved, one row per slot; row 0 is the shared prior."""
+
+FORGETTING = ("base_gram", "base_response", "fades", "kept", "faded_rows")
+"""The arrays of forgetting, one row per slot, and its counts."""
+
+FORGETTING_COUNTS = ("half_life", "timed", "fades_from", "clock", "monitor_fades")
+
+SHIFT = ("start_gram", "start_mean", "live_gram", "live_response", "live_squares", "live_rows")
+"""The arrays of the shift between log and live, one row per slot, and the counts of its reviews."""
+
+REVIEW_COUNTS = ("next_review", "check_to", "checked_at")
 
 SAMPLES = ("context_sample", "next_sample", "logged_sample")
 """The contexts that stand for future ones: those in use, those to come into use, and the logged ones."""
@@ -147,11 +164,13 @@ class ConfidenceSets:
         growing: bool = False,
         added: np.ndarray | None = None,
         context_sample: np.ndarray | None = None,
+        shifting: np.ndarray | None = None,
     ) -> None:
         """Start from per-action sums: V_a = Λ_a + G_a, b_a = Λ_a·m_a + Σxr, with Λ = λI and m = 0 without `origins`.
 
         `watch` monitors the noise of live rewards. If the sets are `growing`, the first actions share δ/2, and the j-th `added`
-        action (K,), 0 for the first ones, has δ/(2j(j+1)). `context_sample` (m, d) stands for future contexts.
+        action (K,), 0 for the first ones, has δ/(2j(j+1)). `context_sample` (m, d) stands for future contexts. Live rows are kept
+        apart from the log's where they may be `shifting`, by the spread (d,) of the prior in units of τ.
         """
         k, d = sums.response.shape
         begin = InitialSets.ridge(assumptions.ridge, np.zeros(d), k) if origins is None else origins
@@ -176,6 +195,44 @@ class ConfidenceSets:
         a.used = len(own) + 1
         self._index_slots()
         self._derive()
+        if shifting is not None:
+            self._begin_shifting(shifting)
+
+    def _begin_shifting(self, spread: np.ndarray) -> None:
+        """Keep what the log says apart from live rows, of which there are none yet."""
+        self._hold(state.grown(self.arrays, shift=True))
+        a = self.arrays
+        a.start_gram[:], a.start_mean[:], a.spread[:] = a.gram, a.theta, spread
+
+    def apply_shift(self, size: float) -> None:
+        """Let the sets allow for a shift between log and live of deviation τ, in units of the prior's spread."""
+        runs.APPLY_SHIFT.call(self.scratch.observed, float(size))
+
+    def begin_forgetting(self, half_life: int, clock: int, *, timed: bool) -> None:
+        """Let rows lose half of their weight in each `half_life` of a clock, from `clock` on; with 0, no more.
+
+        The clock counts rounds, or microseconds if `timed`; with NEVER it begins at the first one that it shows.
+        """
+        if not len(self.arrays.kept):
+            self._hold(state.grown(self.arrays, forgetting=True))
+            self.arrays.kept[:] = 1.0
+            self._write_base(0, self.origins.matrix[0], self.origins.response[0])
+            for slot in range(1, self.arrays.used):
+                action = self.arrays.action[slot : slot + 1]
+                self._write_base(slot, self.origins.matrices(action)[0], self.origins.responses(action)[0])
+        a = self.arrays
+        a.half_life, a.timed, a.fades_from, a.monitor_fades, a.fades[:] = half_life, timed, clock, 0, 0
+        a.next_fade = 1
+        if clock != state.NEVER:
+            self.advance(clock)
+
+    def advance(self, clock: int) -> bool:
+        """Fade what is due at this time; whether any set did."""
+        return bool(runs.ADVANCE.call(self.scratch.observed, clock))
+
+    def _write_base(self, slot: int, matrix: np.ndarray, response: np.ndarray) -> None:
+        """Set what a slot fades to: packed Λ and Λ·m."""
+        self.arrays.base_gram[slot, : len(matrix)], self.arrays.base_response[slot] = matrix, response
 
     def _allocate(
         self,
@@ -275,6 +332,49 @@ class ConfidenceSets:
             getattr(a, name)[:] = getattr(b, name)
         a.sampled_from, a.next_entry, a.entered = b.sampled_from, b.next_entry, b.entered
 
+    def take_change(self, other: "ConfidenceSets", spread: np.ndarray) -> None:
+        """Continue with what other sets know of forgetting and of a shift; these have the same rows, and another prior."""
+        b = other.arrays
+        if len(b.kept):
+            self.begin_forgetting(b.half_life, b.fades_from, timed=bool(b.timed))
+            own, theirs = self._own_slots(other)
+            for name in ("fades", "kept", "faded_rows"):
+                getattr(self.arrays, name)[own] = getattr(b, name)[theirs]
+            for name in (*FORGETTING_COUNTS, "faded_calls", "next_fade"):
+                setattr(self.arrays, name, getattr(b, name))
+        if not len(b.start_gram):
+            return
+        self._begin_shifting(spread)
+        a = self.arrays
+        own, theirs = self._own_slots(other)
+        logged = b.start_gram[theirs] - padded(other.origins.matrices(a.action[own]), b.start_gram.shape[1])
+        pulls = np.einsum("kij,kj->ki", unpacked(b.start_gram[theirs], self.shape[1]), b.start_mean[theirs])
+        pulls = pulls - other.origins.responses(a.action[own]) + self.origins.responses(a.action[own])
+        a.start_gram[own] = logged + padded(self.origins.matrices(a.action[own]), a.start_gram.shape[1])
+        live = unpacked(b.live_gram[theirs], self.shape[1])
+        a.start_mean[own] = np.linalg.solve(unpacked(a.start_gram[own], self.shape[1]), pulls[:, :, None])[
+            :, :, 0
+        ]
+        moved = a.start_mean[own] - b.start_mean[theirs]
+        along = np.einsum("kij,kj->ki", live, moved)
+        a.live_gram[own], a.live_rows[own] = b.live_gram[theirs], b.live_rows[theirs]
+        a.live_response[own] = b.live_response[theirs] - along
+        squares = b.live_squares[theirs] - ((2 * b.live_response[theirs] - along) * moved).sum(axis=1)
+        a.live_squares[own] = np.maximum(squares, 0.0)
+        a.shift_evidence = b.shift_evidence
+        for name in (*REVIEW_COUNTS, "next_tick"):
+            setattr(a, name, getattr(b, name))
+        self.apply_shift(b.shift)
+
+    def _own_slots(self, other: "ConfidenceSets") -> tuple[np.ndarray, np.ndarray]:
+        """The slots of actions that have their own in these sets, and those that they have in others."""
+        a, b = self.arrays, other.arrays
+        for action in np.flatnonzero((b.observed_slot > 0) & (a.observed_slot == 0)).tolist():
+            self.grow_capacity()
+            updates.give_own_slot(self.scratch.observed, action)
+        own = np.flatnonzero((self.arrays.observed_slot > 0) & (b.observed_slot > 0))
+        return self.arrays.observed_slot[own], b.observed_slot[own]
+
     def forget_contexts(self, identities: Collection[int]) -> None:
         """Put the logged contexts back in the places of these live ones, and stop using any that were replaced."""
         a = self.arrays
@@ -341,9 +441,14 @@ class ConfidenceSets:
         if matrix is not None:
             a.gram[slot, : len(matrix)] = matrix
         a.response[slot] = response
+        if len(a.kept):
+            self._write_base(slot, self.origins.matrices(np.array([k]))[0], response)
         a.log_delta[slot] = self._log_deltas(np.array([k]))[0]
         if not updates.factor(table, slot, updates.CONDITION):
             raise SettingError("the added action's matrix cannot be inverted exactly in double precision")
+        if len(a.start_gram):
+            a.start_gram[slot], a.start_mean[slot] = a.gram[slot], a.theta[slot]
+            shift.rebuild(table, slot)
         search.renew_bounds(table, slot)
 
     def retire(self, action: int) -> None:
@@ -354,21 +459,45 @@ class ConfidenceSets:
         self.arrays.changes += 1
 
     def rows(self) -> Statistics:
-        """The sums of all rows so far, logged and live: V_a − Λ_a, b_a − Λ_a·m_a."""
+        """The sums of all rows so far, logged and live, each with the weight that forgetting left of it: V_a − Λ_a, b_a − Λ_a·m_a.
+
+        The log's part of sets that allow for a shift is not V_a − Λ_a − Σxxᵀ, but that of their start.
+        """
         a, every = self.arrays, np.arange(self.shape[0])
         triangles, counts = self.origins.matrices(every), self.logged + self.live
         known = (counts > 0)[:, None]
-        gram = (a.gram[a.observed_slot, : triangles.shape[1]] - triangles) * known
-        response = (self.response - self.origins.responses(every)) * known
+        gram, response = self._sums(triangles)
+        if len(a.kept):
+            counts = np.maximum(np.rint(counts - a.faded_rows[a.observed_slot]).astype(np.int64), counts > 0)
         squares, largest = a.squares[a.observed_slot], self.assumptions.context_bound
-        return Statistics(counts, unpacked(gram, self.shape[1]), response, squares, largest)
+        full = unpacked(gram * known, self.shape[1])
+        return Statistics(counts, full, response * known, squares, largest)
 
-    def constant_sums(self) -> tuple[np.ndarray, int]:
-        """Σ x_0·x over all rows so far, (d,), and their number; Σx if the first feature is a constant 1."""
+    def _sums(self, triangles: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Packed Σxxᵀ (K, d·(d+1)/2) and Σxr (K, d) of all rows, given the packed Λ_a."""
+        a, every = self.arrays, np.arange(self.shape[0])
+        slots, width, pulls = a.observed_slot, triangles.shape[1], self.origins.responses(every)
+        if not len(a.start_gram):
+            return a.gram[slots, :width] - triangles, self.response - pulls
+        start, live, mean = a.start_gram[slots, :width], a.live_gram[slots, :width], a.start_mean[slots]
+        kept = a.kept[slots][:, None] if len(a.kept) else 1.0
+        d = self.shape[1]
+        logged = np.einsum("kij,kj->ki", unpacked(start, d), mean) - pulls
+        lately = np.einsum("kij,kj->ki", unpacked(live, d), mean) + a.live_response[slots]
+        return kept * (start - triangles) + live, kept * logged + lately
+
+    def constant_sums(self) -> tuple[np.ndarray, float]:
+        """Σ x_0·x over all rows so far, (d,), and the sum of their weights; Σx if the first feature is a constant 1."""
         a, d = self.arrays, self.shape[1]
         actions = np.flatnonzero(self.logged + self.live)
-        first = a.gram[a.observed_slot[actions], :d] - self.origins.matrices(actions)[:, :d]
-        return first.sum(axis=0), int((self.logged + self.live).sum())
+        slots, before = a.observed_slot[actions], self.origins.matrices(actions)[:, :d]
+        rows: float = int((self.logged + self.live).sum())
+        if len(a.kept):
+            rows -= float(a.faded_rows[slots].sum())
+        if not len(a.start_gram):
+            return (a.gram[slots, :d] - before).sum(axis=0), rows
+        kept = a.kept[slots][:, None] if len(a.kept) else 1.0
+        return (kept * (a.start_gram[slots, :d] - before) + a.live_gram[slots, :d]).sum(axis=0), rows
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -492,6 +621,18 @@ class ConfidenceSets:
                 updates.add_imputed(pending, action, other, expected)
         self.refresh_bounds(int(self.arrays.pending_slot[action]))
 
+    def rebuild_pending(self, calls: Sequence[tuple[int, np.ndarray, float]], *, every: bool) -> None:
+        """Make the pending copies of actions that faded again, or all, from their calls: action, context and prediction."""
+        a = self.arrays
+        for action, group in itertools.groupby(calls, key=operator.itemgetter(0)):
+            own, copy = a.observed_slot[action], a.pending_slot[action]
+            if not every and (own == 0 or a.fades[own] == a.fades[copy]):
+                continue
+            updates.drop(self.scratch.pending, action)
+            for _, x, predicted in group:
+                updates.add_imputed(self.scratch.pending, action, x, predicted)
+            self.refresh_bounds(int(a.pending_slot[action]))
+
     def refresh_bounds(self, slot: int) -> None:
         if self.bounds is not None and slot > 0:
             runs.REFRESH_BOUNDS.call(self.scratch.observed, slot)
@@ -517,7 +658,9 @@ class ConfidenceSets:
     def monitor(self) -> NoiseMonitor | None:
         """Noise of live rewards, if it is monitored."""
         a = self.arrays
-        return NoiseMonitor(a.sigma, self.misfit, a.calls, a.residual_sum, a.common) if a.sigma else None
+        if not a.sigma:
+            return None
+        return NoiseMonitor(a.sigma, self.misfit, a.calls, a.residual_sum, a.common, a.faded_calls)
 
     def state(self) -> dict[str, np.ndarray]:
         """The arrays to save; derived ones are included so that a loaded learner continues bit for bit."""
@@ -527,6 +670,15 @@ class ConfidenceSets:
         if self.arrays.next_entry != state.NEVER:
             saved |= {name: getattr(self.arrays, name) for name in (*SAMPLES, "sample_ids", "logged_gram")}
             saved["sample_counts"] = np.array([self.arrays.sampled_from, self.arrays.entered])
+        a = self.arrays
+        if len(a.kept):
+            saved |= {name: getattr(a, name)[:used] for name in FORGETTING}
+            saved["forgetting"] = np.array([getattr(a, name) for name in FORGETTING_COUNTS])
+            saved["faded_calls"] = np.array(a.faded_calls)
+        if len(a.start_gram):
+            saved |= {name: getattr(a, name)[:used] for name in SHIFT} | {"spread": a.spread}
+            saved["shift"] = np.array([a.shift, a.shift_evidence])
+            saved["reviews"] = np.array([getattr(a, name) for name in REVIEW_COUNTS])
         grown = {"added": self.added, "growing": np.array(self.growing)}
         return {**saved, **grown, "n_actions": np.array(self.shape[0]), "digest": np.array(self.digest)}
 

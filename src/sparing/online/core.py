@@ -35,8 +35,9 @@ from sparing.online.locks import ReadWriteLock
 from sparing.online.log_beats import LogBeats
 from sparing.online.rules import REASONS, RoundView, SkipRule
 
-EXPLORE, SPOT_CHECK, PENDING, SPENT = (
-    REASONS[code] for code in (choice.EXPLORE, choice.SPOT_CHECK, choice.PENDING, choice.SPENT)
+EXPLORE, SPOT_CHECK, PENDING, NOT_WORTH, SPENT = (
+    REASONS[code]
+    for code in (choice.EXPLORE, choice.SPOT_CHECK, choice.PENDING, choice.NOT_WORTH, choice.SPENT)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
 DOUBLE = np.dtype(np.float64)
@@ -111,7 +112,9 @@ class Core:
     ) -> None:
         self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
         self.sets, self.rules, self.key = sets, tuple(rules), key
-        self.rounds = self.calls = self.next_entry = 0
+        self.rounds = self.calls = self.next_entry = self.check_to = 0
+        # The next round before which something fades or is reviewed, and whether anything is (`drift`).
+        self.next_tick, self.follows_rounds = sets.arrays.next_tick, sets.arrays.next_tick != NEVER
         self._shape = (self.n_features,)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
@@ -137,7 +140,7 @@ class Core:
     def set_actions(self, action_names: Sequence[Hashable]) -> None:
         """Take over the labels of the actions, the sets and the rules, after any of them changed."""
         self.action_names = tuple(action_names)
-        self._estimates_changed()
+        self.forget_estimates()
         self._index = {name: i for i, name in enumerate(self.action_names)}
         self.plan = ruling.compile_rules(self.rules, self.explore, self.optimism, self.spot_check)
         self.sets.apply_rules(self.plan)
@@ -209,7 +212,7 @@ class Core:
         )
         return self._estimates
 
-    def _estimates_changed(self) -> None:
+    def forget_estimates(self) -> None:
         # Decisions are explained by the estimates that they were made from, or not at all.
         if self._estimates is not None:
             self._estimates.changes += 1
@@ -241,7 +244,7 @@ class Core:
 
     def add_counts(self, *, rounds: int, calls: int) -> None:
         """Count rounds that compiled code has decided and learnt from."""
-        self._estimates_changed()
+        self.forget_estimates()
         self.next_entry = self.sets.arrays.next_entry
         self.set_counters(rounds=self.rounds + rounds, calls=self.calls + calls)
 
@@ -335,7 +338,10 @@ class Core:
         key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
         with self._lock:
             share = self.spot_check if spot_checks else 0.0
-            return self._proposal(self._choose(context, mask, context_id, key, share, costs), costs)
+            chosen = self._choose(context, mask, context_id, key, share, costs)
+            if self.rounds < self.check_to and chosen[1] == NOT_WORTH:
+                chosen = self._requested(context, chosen)
+            return self._proposal(chosen, costs)
 
     def peek(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
         """The answer of `decide` to a context (d,) in round `number`, without spot checks."""
@@ -536,8 +542,13 @@ class Core:
         action, x, predicted = self._pending[call]
         if self._estimates is not None:
             self._estimates.changes += 1
+        moving = self.next_tick != NEVER
+        if moving and not self.sets.arrays.timed:  # what is due before the next round comes later
+            self.sets.arrays.clock = min(self.rounds, self.next_tick - 1)
         if not self.sets.add_observation(action, x, reward):
             raise self._not_learnable(x, action)
+        if moving:
+            self.next_tick = self.sets.arrays.next_tick
         if predicted is None:
             del self._pending[call]
         else:
@@ -708,6 +719,11 @@ class Core:
         apart = random_stream.OTHER_ACTION_SHARE if others else 0.0
         kept = 1 - spot_check * apart
         return Chances(kept, kept if called else spot_check * (1 - apart))
+
+    def _requested(self, x: np.ndarray, chosen: Chosen) -> Chosen:
+        """The same action, with a reward call that a review of the shift between log and live asked for."""
+        action, _, mean, spread, chances, worth = chosen
+        return self._checked(x, (action, SPOT_CHECK, mean, spread, Chances(*2 * (chances.play,)), worth))
 
     def _checked(self, x: np.ndarray, chosen: Chosen) -> Chosen:
         # A call must be learnable exactly.

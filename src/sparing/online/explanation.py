@@ -328,7 +328,7 @@ def _average(estimates: "Estimates") -> tuple[np.ndarray, int]:
         if rows and abs(sums[0] - rows) <= 1e-6 * rows:
             average = sums / rows
             average[0] = 1.0
-            return average, rows
+            return average, round(rows)
     zero = np.zeros(estimates.sets.shape[1])
     zero[: int(estimates.encoder.constant)] = 1.0
     return zero, 0

@@ -17,7 +17,16 @@ from sparing.log.limits import LARGEST
 from sparing.model.confidence import RADII, SMALLEST, Assumptions
 from sparing.model.prior import FeatureBlocks, Prior
 from sparing.native.struct import StructArrays
-from sparing.online.confidence_sets import STATE, ConfidenceSets, InitialSets
+from sparing.online import drift
+from sparing.online.confidence_sets import (
+    FORGETTING,
+    FORGETTING_COUNTS,
+    REVIEW_COUNTS,
+    SHIFT,
+    STATE,
+    ConfidenceSets,
+    InitialSets,
+)
 from sparing.online.core import PendingCall
 from sparing.online.decision import Chances, Decision
 from sparing.online.engine import search, state
@@ -27,7 +36,7 @@ from sparing.online.rules import CertifiedRule, ConfidentRule, EconomicalRule, S
 
 MOST = sys.float_info.max
 KIND = "sparing learner"
-VERSION, WITHOUT_COSTS, WITHOUT_LIVE_CONTEXTS = 7, 6, 5
+VERSION, WITHOUT_CHANGE, WITHOUT_COSTS, WITHOUT_LIVE_CONTEXTS = 8, 7, 6, 5
 
 SAMPLE_COUNTS = "sets/sample_counts"
 """The array of learners whose sample of contexts live ones enter: none do in a learner saved before version 6."""
@@ -57,7 +66,9 @@ def save(learner: Learner, path: str | os.PathLike[str]) -> None:
     version = WITHOUT_COSTS if SAMPLE_COUNTS in arrays else WITHOUT_LIVE_CONTEXTS
     early = any("stops_early" in rule for _, rule in header["rules"])
     if early or learner.action_costs is not None or any("cost" in one for one in header["open"]):
-        version = VERSION  # an earlier release would decide without them
+        version = WITHOUT_CHANGE  # an earlier release would decide without them
+    if {"sets/forgetting", "sets/shift"} & arrays.keys():
+        version = VERSION
     archive.write(path, KIND, version, header, arrays)
 
 
@@ -66,7 +77,7 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     sets = learner.sets
     monitor = sets.monitor and sets.monitor._asdict()
     if monitor:
-        del monitor["prior_noise"]  # the present σ is the sets' constant
+        del monitor["prior_noise"], monitor["faded"]  # the present σ is the sets' constant
     pending = [learner.pending_call(~number) for number in learner.open]
     header = {
         "algorithm": learner.algorithm,
@@ -209,6 +220,7 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
     learner.set_counters(rounds=_integer(header["rounds"]), calls=_integer(header["calls"]))
     sets.arrays.sampled_from = int(arrays[SAMPLE_COUNTS][0]) if SAMPLE_COUNTS in arrays else state.NEVER
     learner.find_next_entry()
+    drift.resume(learner)
     learner.restore_pending(_read_calls(with_prefix(arrays, "calls/"), learner))
     learner._restore([_decision(*pair, learner) for pair in zip(header["open"], arrays["open"], strict=True)])
     return learner
@@ -420,6 +432,7 @@ def restored(
         _check_array("sample_counts", arrays["sample_counts"], (2,), np.int64, -state.NEVER, state.NEVER)
         sets.arrays.sample_ids[:] = arrays["sample_ids"]
         sets.arrays.entered = max(int(arrays["sample_counts"][1]), 0)
+    _read_change(sets, arrays, used)
     for name in STATE:
         place, given = getattr(sets.arrays, name), arrays[DISK_NAMES.get(name, name)]
         _check_array(name, given, shapes.get(name, (used,)), place.dtype, *limits.get(name, ()))
@@ -431,6 +444,40 @@ def restored(
     search.radii_all(sets.scratch.observed)
     sets._bound()
     return sets
+
+
+def _read_change(sets: ConfidenceSets, arrays: Mapping[str, np.ndarray], used: int) -> None:
+    """Take over what sets know of forgetting and of the shift between log and live, if they were saved with it."""
+    parts = {"forgetting": FORGETTING, "shift": SHIFT}
+    if not parts.keys() & arrays.keys():
+        return
+    found = {name: name in arrays for name in parts}
+    sets._hold(state.grown(sets.arrays, **found))
+    a = sets.arrays
+    limits = {"kept": (0.0, 1.0), "live_squares": (0.0, math.inf), "live_rows": (0.0, math.inf)}
+    limits |= dict.fromkeys(("fades", "faded_rows"), (0, math.inf))
+    for part, names in parts.items():
+        for name in names if found[part] else ():
+            place, given = getattr(a, name), arrays[name]
+            _check_array(name, given, (used, *place.shape[1:]), place.dtype, *limits.get(name, ()))
+            place[:used] = given
+    if found["forgetting"]:
+        a.next_fade = 1
+        _check_array("forgetting", arrays["forgetting"], (len(FORGETTING_COUNTS),), np.int64, 0, state.NEVER)
+        for name, value in zip(FORGETTING_COUNTS, arrays["forgetting"].tolist(), strict=True):
+            setattr(a, name, value)
+        a.faded_calls = _number(float(arrays["faded_calls"]), 0.0)
+        a.kept[used:] = 1.0
+        if a.half_life and a.fades_from != state.NEVER and a.fades_from > a.clock:
+            raise ValueError("forgetting that begins later than now")
+    if found["shift"]:
+        _check_array("spread", arrays["spread"], a.spread.shape, np.float64, 0.0)
+        _check_array("shift", arrays["shift"], (2,), np.float64)
+        _check_array("reviews", arrays["reviews"], (len(REVIEW_COUNTS),), np.int64, 0, state.NEVER)
+        a.spread[:] = arrays["spread"]
+        a.shift, a.shift_evidence = (float(value) for value in arrays["shift"])
+        for name, value in zip(REVIEW_COUNTS, arrays["reviews"].tolist(), strict=True):
+            setattr(a, name, value)
 
 
 def _check_slots(a: StructArrays, used: int) -> None:

@@ -16,8 +16,9 @@ from sparing.log.limits import LARGEST
 from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
+from sparing.online import drift
 from sparing.online.confidence_sets import ConfidenceSets
-from sparing.online.core import CALLS, DOUBLE, Chosen, Context, Core, PendingCall, new
+from sparing.online.core import CALLS, DOUBLE, NOT_WORTH, Chosen, Context, Core, PendingCall, new
 from sparing.online.decision import (
     Chances,
     Decision,
@@ -117,7 +118,7 @@ class Learner(Core):
     @property
     def guarantee(self) -> str:
         """What the learner guarantees, under which conditions, and the result of the linearity test."""
-        return "; ".join(part for part in (self._guarantee, self.fit) if part)
+        return "; ".join(part for part in (self._guarantee, drift.condition(self), self.fit) if part)
 
     @property
     def promise(self) -> str:
@@ -261,6 +262,39 @@ class Learner(Core):
         return self.sets.monitor
 
     @property
+    def shift(self) -> drift.ShiftEstimate | None:
+        """Shift between log and live, as far as live rewards show it; None if the learner assumes that there is none."""
+        return drift.shift_of(self.sets)
+
+    @property
+    def half_life(self) -> int | None:
+        """Rounds in which a row loses half of its weight; None if it keeps it, or if it loses it by time."""
+        a = self.sets.arrays
+        return None if a.timed or not a.half_life else int(a.half_life)
+
+    def set_half_life(self, rounds: int | None) -> None:
+        """Forget from now on: every row loses half of its weight in so many rounds.
+
+        Estimates tend to the prior, and uncertainty to that before the log. For `confident`, `economical`, `linucb` and `lints`;
+        confidence sets with a proof assume that rewards never change.
+
+        Parameters
+        ----------
+        rounds : int or None
+            Half-life, at least 20 rounds; None stops forgetting. What is forgotten stays so.
+
+        Raises
+        ------
+        SettingError
+            If it is too short, or the algorithm has confidence sets with a proof.
+        """
+        checked = drift.resolve_half_life(rounds)
+        drift.check_forgets(self)
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
+            drift.set_half_life(self, checked)
+
+    @property
     def assumptions(self) -> Assumptions:
         """Noise, bounds and radius, and which of them are estimated."""
         return self.sets.assumptions
@@ -318,6 +352,8 @@ class Learner(Core):
             if self._deferred is not None:
                 self._impute_deferred()
             number = self.rounds
+            if number >= self.next_tick:
+                drift.tick(self, number, x=context)
             share = self.spot_check
             if not self._plain:
                 key = runs.STREAM_KEY.call(self.key, number)
@@ -332,6 +368,8 @@ class Learner(Core):
                 action, quick, mean, spread = decide(sets.scratch.observed, context, allowed, bounds)
             if quick == UNSURE or action < 0:
                 choice = self._choose(context, allowed, context_id, key, share, priced)
+                if number < self.check_to and choice[1] == NOT_WORTH:
+                    choice = self._requested(context, choice)
                 action, reason, mean, spread, chances, worth = choice
             else:
                 reason, chances = self._outcomes[quick]
@@ -427,6 +465,8 @@ class Learner(Core):
             self._lock.wait_for_readers()
             self._impute_deferred()
             number = self.rounds
+            if number >= self.next_tick:
+                drift.tick(self, number, x=context)
             key = runs.STREAM_KEY.call(self.key, number)
             made = self._choose_in_shadow(context, allowed, context_id, key, self.spot_check, priced)
             estimates = self._estimates or self._present()

@@ -21,6 +21,7 @@ from sparing.model.linearity import sample, with_kernel
 from sparing.model.posterior import feature_blocks
 from sparing.model.prior import Prior, reward_deviation
 from sparing.model.statistics import LogSummary, Statistics
+from sparing.online import drift
 from sparing.online.confidence_sets import ConfidenceSets, InitialSets
 from sparing.online.engine import choice, runs
 from sparing.online.engine.random_stream import tie_order_and_key
@@ -310,8 +311,12 @@ def posterior_sets(
     misfit: float,
     *,
     context_sample: np.ndarray | None = None,
+    shifting: bool = False,
 ) -> tuple[ConfidenceSets, Prior]:
-    """Sets of the posterior, and their prior; σ is raised until every V_a can be learnt on exactly."""
+    """Sets of the posterior, and their prior; σ is raised until every V_a can be learnt on exactly.
+
+    `shifting` sets keep live rows apart from the log's, so that they can allow for a shift.
+    """
     for attempt in range(MOST_RAISES):
         known, origins = replace(assumptions, noise=prior.noise), InitialSets.of(prior, sums)
         try:
@@ -323,6 +328,7 @@ def posterior_sets(
                 misfit=misfit,
                 watch=True,
                 context_sample=context_sample,
+                shifting=prior.spread if shifting else None,
             )
         except SettingError:
             least = 10 * prior.noise
@@ -475,6 +481,8 @@ def _play(learner: Learner, x: np.ndarray, means: np.ndarray, draws: np.ndarray)
     actions, codes = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
     nothing = np.full(n, np.nan), np.zeros(n, dtype=np.int64)
     while start < n:
+        if learner.rounds >= learner.next_tick:
+            drift.tick(learner, learner.rounds)
         sets = learner.sets
         sets.grow_capacity()
         same = (*nothing, learner.key, learner.rounds - start)

@@ -19,6 +19,7 @@ from sparing.model.confidence import SupportedSetRule, elbow, find_elbow, more_l
 from sparing.model.linearity import LackOfFit, lack_of_fit, sample
 from sparing.model.statistics import LogSummary, Statistics
 from sparing.online import algorithms
+from sparing.online.drift import ShiftOption
 from sparing.online.learner import Learner
 from sparing.online.start import AssumptionSettings, KernelOption, check_log, resolve_kernel
 from sparing.planning.result import Option, Plan
@@ -45,7 +46,8 @@ SMALL = 1_000_000
 class PlanSettings(AssumptionSettings, total=False):
     """Settings of the planned learners, as in their factories.
 
-    `skip_confidence` is the `confidence` of `confident`. `supported` is the set 𝓛 of `eps_moful`; by default
+    `skip_confidence` is the `confidence` of `confident`. Worlds do not change: with `shift` and `half_life` the plan shows what these cost
+    where they are not needed. `supported` is the set 𝓛 of `eps_moful`; by default
     `elbow()`, or, where the counts have none, the more logged half of the logged actions.
     """
 
@@ -55,10 +57,12 @@ class PlanSettings(AssumptionSettings, total=False):
     misfit: float
     skip_confidence: float
     supported: SupportedSetRule
+    shift: ShiftOption
+    half_life: int | None
 
 
 # Settings that `economical` and `confident` take, under the same name.
-OF_POSTERIORS = ("prior_scale", "prior_mean", "spot_check", "misfit")
+OF_POSTERIORS = ("prior_scale", "prior_mean", "spot_check", "misfit", "shift", "half_life")
 
 
 def plan(
@@ -253,7 +257,7 @@ def _starts(
     The offline policy is `economical` without a budget: it plays the best mean of the posterior in every round.
     """
     priced = {"costs": terms["costs"]}
-    nothing = {**terms, "call_cost": 0.0, "calls": 0, "spot_check": 0.0}
+    nothing = {**terms, "call_cost": 0.0, "calls": 0, "spot_check": 0.0, "shift": None, "half_life": None}
     alone = _started("economical", log, settings, nothing)
     alone.algorithm, noise = LOG_ALONE, alone.assumptions.noise
     said = terms["call_cost"] is not None or terms["calls"] is not None

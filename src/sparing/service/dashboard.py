@@ -33,6 +33,7 @@ from sparing.service.messages import (
     Recent,
     Record,
     SampleRatio,
+    Shift,
     Snapshot,
     Spend,
     WorkerState,
@@ -244,6 +245,7 @@ async def overview(
     free = max(decisions - asked, 0)  # a decision may have a check and a shadow call
     left_out = int((limited >= since).sum())
     outside = await out_of_range(store, model, upto)
+    found = model.learner.shift
     page = Overview(
         name=experiment.name,
         time=events.time_text(now),
@@ -267,6 +269,7 @@ async def overview(
         actions=_actions(model, about_log),
         level=model.learner.level,
         look=[],
+        shift=None if found is None else Shift(*found),
         gaps=gaps,
         recent=[msgspec.convert(recorded(experiment, one), Recent, from_attributes=True) for one in recent],
         health=health,

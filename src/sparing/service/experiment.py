@@ -15,6 +15,7 @@ import numpy as np
 from sparing.errors import DecisionError, InputError, SettingError, SparingError
 from sparing.log.costs import action_costs
 from sparing.log.labels import label_text, shorten
+from sparing.online import drift
 from sparing.online.decision import Chances, Decision, as_reward
 from sparing.online.learner import Learner
 from sparing.service import events
@@ -25,12 +26,20 @@ from sparing.service.messages import ExplanationAnswer, Options
 SPARE = 100  # closed decisions that may wait in the heap of those that expire
 
 LOGGED, UNIFORM, NAMED = "logged", "uniform", "action:"
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}  # units of durations
 
 
 def keyed_uniform(salt: bytes, tag: str, who: bytes) -> float:
     """Return a number in [0, 1) that is a function of (salt, tag, who), unpredictable without the salt."""
     digest = hashlib.blake2b(who, digest_size=8, key=salt, person=tag.encode()).digest()
     return (int.from_bytes(digest) >> 11) * 2.0**-53
+
+
+def half_life_clock(half_life: int | str | None) -> tuple[int, bool]:
+    """Return a half-life in rounds, or in microseconds and True; 0 for none."""
+    if half_life is None or isinstance(half_life, int):
+        return half_life or 0, False
+    return round(float(half_life[:-1]) * SECONDS[half_life[-1]] * events.SECOND), True
 
 
 def action_number(word: str, names: Sequence[Hashable]) -> int:
@@ -69,7 +78,7 @@ class ExperimentState:
         self.open: dict[int, PendingDecision] = {}
         self._expiring: list[tuple[int, int]] = []
         self.learner, self.options, self._learnt = learner, options, learner.sets.digest
-        self._apply_costs()
+        self._apply_options()
         self.played = np.zeros(learner.n_actions, dtype=np.int64)
         self.sync_actions()
 
@@ -93,6 +102,14 @@ class ExperimentState:
         )
         if not same:
             self.learner.set_costs(costs)
+
+    def _apply_options(self) -> None:
+        """Let the learner have the known costs and the half-life of the options."""
+        self._apply_costs()
+        clock, timed = half_life_clock(self.options.half_life)
+        arrays = self.learner.sets.arrays
+        if (clock, timed) != (arrays.half_life, bool(arrays.timed)):
+            drift.set_half_life(self.learner, clock, timed=timed, started=False)
 
     def costs(self, given: Any, allowed: np.ndarray | None) -> np.ndarray | None:
         """Return the costs (K,) of a request; None if it has none."""
@@ -390,8 +407,9 @@ class ExperimentState:
             period = self._period(event.ts)
             self.period_calls = 1 + (self.period_calls if period == self.period else 0)
             self.period = period
-        if self.learner.uses_voi:
+        if self.learner.uses_voi or self.learner.follows_rounds:
             self.learner.set_counters(rounds=self.rounds, calls=self.calls)
+            drift.pass_round(self.learner, event.ts)
         return predicted or 0.0
 
     def _context_of(self, event: DecisionEvent) -> np.ndarray:
@@ -448,7 +466,7 @@ class ExperimentState:
         body = event.read()
         if event.kind == events.OPTIONS:
             self.options = msgspec.convert(body, Options)
-            self._apply_costs()
+            self._apply_options()
             self._served = {}
         elif event.kind == events.MODE:
             self.mode = body["mode"]

@@ -13,7 +13,7 @@ from sparing.log.costs import action_costs
 from sparing.log.labels import label_text, shorten
 from sparing.log.log import Log
 from sparing.model import confidence
-from sparing.online import algorithms
+from sparing.online import algorithms, drift
 from sparing.online.decision import as_reward
 from sparing.online.learner import Learner
 from sparing.online.log_beats import LogBeats
@@ -44,6 +44,7 @@ CHUNK = 2000
 SHOWN = 20  # decisions listed in a refusal
 LONGEST_RETENTION = 3.2e9  # seconds
 REWARD_WINDOW = 30 * 86400.0  # seconds, of a new experiment that does not set it
+SHORTEST_HALF_LIFE = 60 * events.SECOND
 # Events that may be replayed under the lock, and attempts to get below that before taking it.
 SHORT, PASSES = 2000, 5
 
@@ -101,6 +102,13 @@ def check_options(options: Options, learner: Learner) -> None:
             f"asking='shadow' with explore={options.explore:g}; must be 0, since in the shadow nobody is served an experiment. Set explore=0, or "
             "asking='serve'"
         )
+    if options.half_life is not None:
+        drift.check_forgets(learner)
+        clock, timed = experiment.half_life_clock(options.half_life)
+        if timed and not SHORTEST_HALF_LIFE <= clock <= LONGEST_RETENTION * events.SECOND:
+            raise SettingError(
+                f"half_life={options.half_life!r}; a duration must be from 1m to a century, such as 7d. A whole number counts decisions"
+            )
     if options.aggregate == "sum" and options.reward_window is None:
         raise SettingError("aggregate='sum' needs reward_window: rewards are summed until the window closes")
     if options.default_reward is not None and options.reward_window is None:
@@ -142,10 +150,14 @@ def new_options(given: Any) -> Options:
     )
 
 
-def with_costs(options: Options, learner: Learner) -> Options:
-    """Return the options with the learner's known costs of the actions that they do not price."""
+def with_settings(options: Options, learner: Learner) -> Options:
+    """Return the options with the learner's known costs of the actions that they do not price, and its half-life if they have none."""
     known = {label_text(name): cost for name, cost in (learner.costs or {}).items()}
-    return msgspec.structs.replace(options, costs={**known, **(options.costs or {})} or None)
+    return msgspec.structs.replace(
+        options,
+        costs={**known, **(options.costs or {})} or None,
+        half_life=learner.half_life if options.half_life is None else options.half_life,
+    )
 
 
 async def create(
@@ -159,7 +171,7 @@ async def create(
     who: str,
 ) -> Experiment:
     """Store a new experiment that starts from a learner; `config` records how the learner was made."""
-    options = with_costs(options, learner)
+    options = with_settings(options, learner)
     check_options(options, learner)
     if options.holdout_group is None:
         options = msgspec.structs.replace(options, holdout_group=name)
@@ -251,7 +263,7 @@ async def import_log(
         if present is not None and log.n_rows and not {"reward_range", "allow_outside"} & {*(settings or {})}:
             check_rewards_inside(present, float(log.rewards.min()), float(log.rewards.max()))
         learner = make_learner(recorded["learner"], log, recorded.get("settings") or {})
-        check_options(with_costs(experiment.model.options, learner), learner)
+        check_options(with_settings(experiment.model.options, learner), learner)
         made, origin = Relearning(learner, experiment.number), learner.copy()
         asyncio.run(_go_after(stores.open_store(writer.store.folder, writer.store.address), made))
         return made, origin, log
@@ -350,7 +362,8 @@ def successor(old: ExperimentState, learner: Learner) -> ExperimentState:
     """Return the state of another learner with the retired actions and counters of the old state, without its pending decisions."""
     for gone in np.flatnonzero(~old.active).tolist():
         learner.retire(learner.action_names[gone])
-    model = ExperimentState(old.experiment, learner, with_costs(old.options, learner), old.salt)
+    model = ExperimentState(old.experiment, learner, with_settings(old.options, learner), old.salt)
+    drift.restart(learner)
     for name in (*state_files.NUMBERS, "digest"):
         setattr(model, name, getattr(old, name))
     model.played[: len(old.played)] = old.played

@@ -15,7 +15,7 @@ from sparing.log.labels import label_text, truncate
 from sparing.report.text import counted
 from sparing.service import events
 from sparing.service.experiment import ExperimentState
-from sparing.service.messages import Action, Look, Overview, SampleRatio, Spend
+from sparing.service.messages import Action, Look, Overview, SampleRatio, Shift, Spend
 from sparing.service.store import Store
 
 # Standard deviations from the log's mean: by Chebyshev's inequality at most 1 in FAR² of the log's rows are so far.
@@ -120,6 +120,7 @@ def health_checks(
     found = [
         *_ratio(page.headline.sample_ratio),
         *_residuals(model),
+        *_shift(page.shift),
         *_budget(page.spend, left_out),
         *_rewards(page, closed),
         *outside,
@@ -154,6 +155,19 @@ def _residuals(model: ExperimentState) -> Iterator[Look]:
         )
     elif monitor.calls >= ENOUGH:
         yield Look("good", f"Live rewards are as the model expects ({how})")
+
+
+def _shift(found: Shift | None) -> Iterator[Look]:
+    if found is None:
+        return
+    if found.size and found.estimated:
+        yield Look(
+            "warning",
+            f"Live rewards differ from the log's: parameters moved by about {found.size:g} times what actions differ by. The learner takes the log "
+            "for less certain",
+        )
+    elif found.estimated:
+        yield Look("good", "Live rewards show no shift from the log so far")
 
 
 def _budget(spend: Spend, left_out: int) -> Iterator[Look]:

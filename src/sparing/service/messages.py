@@ -16,6 +16,7 @@ RequestKey = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00
 Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 ContextBytes = Annotated[int, Meta(ge=1, le=2**24)]
+HalfLife = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?[smhdw]$")]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MAX_BATCH = 1000
 
@@ -218,6 +219,8 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     max_context: ContextBytes = 2**16  # of a context by columns, as JSON; larger ones are refused
     # known cost of playing each action, by label, in units of the reward; in a change, those left out stay
     costs: dict[str, float] | None = None
+    # in which every row loses half of its weight: rounds, or a duration such as "7d" or "12h"; None: nothing is forgotten
+    half_life: Annotated[int, Meta(ge=20)] | HalfLife | None = None
 
 
 OptionsPatch: Any = defstruct(
@@ -505,6 +508,14 @@ class Action(Struct, frozen=True):
     cost: float | None = None
 
 
+class Shift(Struct, frozen=True):
+    """Shift between log and live, in units of the prior's deviation between actions; `evidence` is a log Bayes factor against none."""
+
+    size: float
+    evidence: float
+    estimated: bool
+
+
 class Look(Struct, frozen=True):
     """A health check: a sentence, and how serious it is."""
 
@@ -598,6 +609,7 @@ class Overview(Struct, frozen=True):
     actions: list[Action]
     level: float | None  # probability of their intervals; None: radius_scale is below 1, so none is proved
     look: list[Look]
+    shift: Shift | None  # None if live rewards are taken to be like the log's
     gaps: Gaps | None
     recent: list[Recent]
     health: Health

@@ -109,7 +109,7 @@ def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> Experime
         model.played = arrays["played"]
         for seq, waiting in _waiting(with_prefix(arrays, "open/"), learner):
             model.add_pending(seq, waiting)
-        if learner.uses_voi:
+        if learner.uses_voi or learner.follows_rounds:
             learner.set_counters(rounds=model.rounds, calls=model.calls)
         return model
 

@@ -3,10 +3,18 @@
 from sparing.simulation.logging_policies import LOGGING, draw_log, hidden_model_log, logging_policy
 from sparing.simulation.parallel import run_many
 from sparing.simulation.simulate import Trace, simulate
-from sparing.simulation.worlds import ClassificationWorld, LinearWorld, RoutingWorld, Stream, World
+from sparing.simulation.worlds import (
+    ChangingWorld,
+    ClassificationWorld,
+    LinearWorld,
+    RoutingWorld,
+    Stream,
+    World,
+)
 
 __all__ = [
     "LOGGING",
+    "ChangingWorld",
     "ClassificationWorld",
     "LinearWorld",
     "RoutingWorld",

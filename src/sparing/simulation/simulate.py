@@ -12,6 +12,7 @@ from sparing.engines import Progress
 from sparing.errors import SettingError
 from sparing.log import Log
 from sparing.log.limits import LARGEST
+from sparing.online import drift
 from sparing.online.decision import Decision
 from sparing.online.engine import choice, runs
 from sparing.online.learner import Learner
@@ -286,6 +287,8 @@ def _compiled(learner: Learner, stream: Stream, recorded: _Recorded) -> PlayPart
     all_codes = np.empty(len(stream), dtype=np.int64)
 
     def play(start: int, stop: int, left: int) -> tuple[int, int]:
+        if learner.rounds >= learner.next_tick:
+            drift.tick(learner, learner.rounds)
         sets = learner.sets
         sets.grow_capacity()
         rounds = contexts, means, draws, stream.binary, *known

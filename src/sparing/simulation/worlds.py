@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -215,6 +215,61 @@ class LinearWorld:
     def _stream(self, contexts: np.ndarray, ids: np.ndarray, rng: np.random.Generator) -> Stream:
         draws = self.noise * rng.standard_normal(len(contexts))
         return Stream(contexts, self.means(contexts), draws, ids)
+
+
+class ChangingWorld:
+    """A linear world whose rewards change while a learner is live; the log is of the first.
+
+    Parameters
+    ----------
+    worlds : sequence of LinearWorld
+        What rewards are like, in order; contexts and noise are those of the first.
+    changes : sequence of int
+        Live rounds, ascending, from which each world but the first holds; 0 is a change between log and live.
+
+    Examples
+    --------
+    >>> first = sparing.simulation.LinearWorld(n_actions=5, n_features=3, seed=0)
+    >>> later = sparing.simulation.LinearWorld(theta=first.theta[::-1])
+    >>> world = sparing.simulation.ChangingWorld([first, later], [5000])
+    """
+
+    def __init__(self, worlds: Sequence[LinearWorld], changes: Sequence[int]) -> None:
+        self.worlds, self.changes = tuple(worlds), [integer("changes", each) for each in changes]
+        if len(self.worlds) != len(self.changes) + 1 or self.changes != sorted(self.changes):
+            raise SettingError(
+                f"{len(self.worlds)} worlds and changes={self.changes}; expected an ascending round for each world but the first"
+            )
+        shapes = {world.theta.shape for world in self.worlds}
+        if len(shapes) > 1:
+            raise SettingError(f"worlds of (actions, features) {sorted(shapes)}; they must agree")
+        self.action_names, self.n_features = self.worlds[0].action_names, self.worlds[0].n_features
+
+    def log_stream(self, rows: int | None, rng: np.random.Generator) -> Stream:
+        """Return rounds for the logging policy, before any change.
+
+        Parameters
+        ----------
+        rows : int
+        rng : numpy.random.Generator
+        """
+        return self.worlds[0].log_stream(rows, rng)
+
+    def live_stream(self, rounds: int | None, rng: np.random.Generator, log: Log | None = None) -> Stream:
+        """Return live rounds, with all changes.
+
+        Parameters
+        ----------
+        rounds : int
+        rng : numpy.random.Generator
+        log : Log, optional
+            Log whose contexts come first, as in `LinearWorld`.
+        """
+        stream = self.worlds[0].live_stream(rounds, rng, log)
+        means = stream.means.copy()
+        for world, start in zip(self.worlds[1:], self.changes, strict=True):
+            means[start:] = world.means(stream.contexts[start:])
+        return replace(stream, means=means)
 
 
 class _RowsWorld(ABC):

@@ -6,9 +6,10 @@ import numpy as np
 from numba.core import types
 
 from sparing.native.compile import Entry, compiled, compiled_inner
-from sparing.online.engine import choice, context_sample, random_stream, search, updates
+from sparing.online.engine import choice, context_sample, forgetting, random_stream, search, shift, updates
 from sparing.online.engine.choice import (
     EXPLORE,
+    NOT_WORTH,
     PENDING,
     SAMPLED,
     SPOT_CHECK,
@@ -87,7 +88,7 @@ def run(
     """Decide and learn from round `start` up to `stop`; return the rounds done and the rest of the budget.
 
     Round i draws random numbers from the learner's key and the number before + i. It returns early if the budget is
-    exhausted, no slot is free for another action, or a round's row would be refused.
+    exhausted, no slot is free for another action, a round's row would be refused, or a fade or a review is due.
     """
     active = t.active
     capacity, normal_draws, others = len(t.theta), np.empty(len(t.slot)), len(t.slot) > 1
@@ -106,6 +107,8 @@ def run(
             reason = reason if check == NO_CHECK else SPOT_CHECK
             if check == CHECK_OTHER:
                 action, _ = random_other_action(t, x, active, action, round_key, bounds)
+        if reason == NOT_WORTH and before + now < t.check_to:
+            reason = SPOT_CHECK
         if reason == EXPLORE or reason == SPOT_CHECK:  # noqa: SIM109
             if not learnable(t, action, x):
                 return now, budget
@@ -114,6 +117,7 @@ def run(
             reward = means[now, action] + draws[now]
             if binary:
                 reward = 1.0 if draws[now] < means[now, action] else 0.0
+            t.clock = min(before + now + 1, t.next_tick - 1)
             slot = add_observation(t, action, x, reward)
             if bounds is not None:
                 refresh_bounds(t, slot)
@@ -121,6 +125,8 @@ def run(
             enter_context(t, x, key, before + now, 0)
         t.rounds_left -= t.discount_per_round
         actions[now], reasons[now] = action, reason
+        if before + now + 1 >= t.next_tick:
+            return now + 1, budget
     return stop, budget
 
 
@@ -169,6 +175,9 @@ FIND_NEXT_ENTRY = Entry(context_sample.find_next_entry, TABLE, WHOLE, WHOLE)
 ENTER_CONTEXT = Entry(context_sample.enter_context, TABLE, VECTOR, WHOLE, WHOLE, WHOLE)
 RENEW_SAMPLE = Entry(context_sample.renew_sample, TABLE)
 REFRESH_BOUNDS = Entry(search.refresh_bounds, TABLE, WHOLE)
+ADVANCE = Entry(forgetting.advance, TABLE, WHOLE)
+REVIEW = Entry(shift.review, TABLE)
+APPLY_SHIFT = Entry(shift.apply_shift, TABLE, DOUBLE)
 
 
 def entry_of(plan: choice.RulePlan) -> dict[BoundsFlag, Entry]:

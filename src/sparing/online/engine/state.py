@@ -36,6 +36,20 @@ SETS: Fields = {
     "view_mask": (WHOLE, "C"),  # views that exclude the slot: 1 observed, 2 pending, 3 both (free)
     "waiting": (WHOLE, "C"),  # pending calls in a copy
     "changed": (WHOLE, "C"),  # number of the last change of the slot
+    # Forgetting: G is C with a half-life, else 0.
+    "base_gram": (DOUBLE, "GP"),  # Λ, which V tends to
+    "base_response": (DOUBLE, "Gd"),  # Λ·m, which b tends to
+    "fades": (WHOLE, "G"),  # how often the slot faded since `fades_from`
+    "kept": (DOUBLE, "G"),  # weight of the log's rows
+    "faded_rows": (DOUBLE, "G"),  # its rows less their weights
+    # Shift: F is C if live rounds may differ from the log, else 0.
+    "start_gram": (DOUBLE, "FP"),  # V of the log
+    "start_mean": (DOUBLE, "Fd"),  # θ̂ of the log
+    "live_gram": (DOUBLE, "FP"),  # Σxxᵀ of live rows
+    "live_response": (DOUBLE, "Fd"),  # Σx·(r − x·start_mean) of live rows
+    "live_squares": (DOUBLE, "F"),  # Σ(r − x·start_mean)² of live rows
+    "live_rows": (DOUBLE, "F"),  # their weights
+    "spread": (DOUBLE, "D"),  # deviation of each coordinate between actions; D is d if F is C, else 0
     # One entry per action, K.
     "observed_slot": (WHOLE, "K"),  # slot in the observed view; 0 is the shared prior
     "pending_slot": (WHOLE, "K"),  # slot in the pending view
@@ -71,6 +85,19 @@ SETS: Fields = {
     "sampled_from": (WHOLE, ""),  # round from which live contexts enter the sample, or NEVER
     "next_entry": (WHOLE, ""),  # round whose context enters next
     "entered": (WHOLE, ""),  # contexts that entered since `context_sample` was renewed
+    "clock": (WHOLE, ""),  # what rows fade by: rounds, or microseconds
+    "half_life": (WHOLE, ""),  # clock in which a row loses half of its weight; 0 if none does
+    "timed": (FLAG, ""),  # whether the clock counts microseconds instead of rounds
+    "fades_from": (WHOLE, ""),  # clock at which forgetting began; NEVER until the first round that it counts
+    "next_fade": (WHOLE, ""),  # clock of the next fade of any slot
+    "monitor_fades": (WHOLE, ""),  # how often the noise monitor faded since `fades_from`
+    "faded_calls": (DOUBLE, ""),  # monitored calls less their weights
+    "shift": (DOUBLE, ""),  # τ, deviation of the shift between log and live in units of `spread`
+    "shift_evidence": (DOUBLE, ""),  # log Bayes factor of a shift against none at the last review
+    "next_review": (WHOLE, ""),  # round of the next review of the shift, or NEVER
+    "next_tick": (WHOLE, ""),  # round before which neither a fade nor a review is due
+    "check_to": (WHOLE, ""),  # the rewards of rounds before this one are requested in any case
+    "checked_at": (WHOLE, ""),  # round from which that was so last
     "kind": (WHOLE, ""),  # of radius, see KINDS
     "ridge": (DOUBLE, ""),  # λ
     "common": (DOUBLE, ""),  # ρ if all actions share it, else NaN
@@ -165,7 +192,7 @@ class NoiseMonitor(NamedTuple):
     """Check of the noise of live rewards against the σ that the learner assumed at the start, `noise`.
 
     `total` sums the standardised squared residuals (r − m)²/(σ² + s²) of `calls` live rewards; `misfit` is part of s, and
-    `prior_noise` is σ as it is now.
+    `prior_noise` is σ as it is now. `faded` is what forgetting took of the weights of the calls.
     """
 
     noise: float
@@ -173,11 +200,13 @@ class NoiseMonitor(NamedTuple):
     calls: int
     total: float
     prior_noise: float
+    faded: float = 0.0
 
     @property
     def mean_squared_residual(self) -> float:
         """Mean standardised squared residual; about 1 if the model is right."""
-        return self.total / self.calls if self.calls else 1.0
+        calls = self.calls - self.faded
+        return self.total / calls if calls > 0 else 1.0
 
     @property
     def inflation(self) -> float:
@@ -234,19 +263,31 @@ def allocate(
     """Zeroed sets; the single-precision arrays have length 0 unless `bounded` and `inverse32`."""
     sizes = {"K": n_actions, "C": slots, "d": d, "E": d + 3, "P": packed_size(d), "m": contexts}
     sizes |= {"B": slots if bounded else 0, "Q": slots if inverse32 else 0, "R": 0, "N": 0}
-    return StructArrays(SETS, sizes)
+    found = StructArrays(SETS, {**sizes, "G": 0, "F": 0, "D": 0})
+    found.next_fade = found.next_review = found.next_tick = NEVER
+    return found
 
 
 def grown(
-    sets: StructArrays, *, slots: int = 0, actions: int = 0, retired: bool = False, costs: bool = False
+    sets: StructArrays,
+    *,
+    slots: int = 0,
+    actions: int = 0,
+    retired: bool = False,
+    costs: bool = False,
+    forgetting: bool = False,
+    shift: bool = False,
 ) -> StructArrays:
-    """A copy with room for more slots and actions, or with a mask of active actions or known costs."""
+    """A copy with room for more slots and actions, or with a mask of active actions, known costs, or what may change."""
     sizes = {
         letter: size + slots if letter in "CBQ" and size else size for letter, size in sets.sizes.items()
     }
     sizes["K"] += actions
     sizes["R"] = sizes["K"] if retired or sizes["R"] else 0
     sizes["N"] = sizes["K"] if costs or sizes["N"] else 0
+    sizes["G"] = sizes["C"] if forgetting or sizes["G"] else 0
+    sizes["F"] = sizes["C"] if shift or sizes["F"] else 0
+    sizes["D"] = sizes["d"] if sizes["F"] else 0
     larger = StructArrays(SETS, sizes)
     larger.active[:] = True
     larger.take(sets)

@@ -9,8 +9,16 @@ from sparing.model import confidence
 from sparing.native.compile import compiled, compiled_inner
 from sparing.native.vectors import dot
 from sparing.online.engine.packed import add_both, invert, times
-from sparing.online.engine.random_stream import splitmix64
-from sparing.online.engine.state import DETERMINANT, OBSERVED_VIEW, PAPER, PENDING_VIEW, TRACE, SetsStruct
+from sparing.online.engine.random_stream import splitmix64, uniform
+from sparing.online.engine.state import (
+    DETERMINANT,
+    NEVER,
+    OBSERVED_VIEW,
+    PAPER,
+    PENDING_VIEW,
+    TRACE,
+    SetsStruct,
+)
 
 determinant, trace = compiled(confidence.determinant), compiled(confidence.trace)
 paper = compiled(confidence.paper)
@@ -199,7 +207,8 @@ def monitor_residual(t: SetsStruct, reward: float, mean: float, width: float) ->
     variance = t.sigma * t.sigma * (1 + width * width) + t.misfit * t.misfit
     t.calls += 1
     t.residual_sum += (reward - mean) * (reward - mean) / variance
-    mean_square, spread = t.residual_sum / t.calls, 2 / (9 * t.calls)
+    calls = t.calls - t.faded_calls
+    mean_square, spread = t.residual_sum / calls, 2 / (9 * calls)
     root = 1 - spread + NOISE_QUANTILE * math.sqrt(spread)
     t.common = t.sigma * (math.sqrt(mean_square) if mean_square > root * root * root else 1.0)
 
@@ -259,7 +268,32 @@ def copy_slot(t: SetsStruct, source: int, slot: int, action: int) -> None:
     t.fresh[slot] = t.fresh[source]
     t.frozen[slot] = t.waiting[slot] = t.view_mask[slot] = 0
     t.action[slot] = action
+    if len(t.base_gram) > 0:
+        copy_base(t, source, slot)
+    if len(t.start_gram) > 0:
+        copy_start(t, source, slot)
     note_change(t, slot)
+
+
+@compiled_inner
+def copy_base(t: SetsStruct, source: int, slot: int) -> None:
+    """Copy what a slot fades to."""
+    for i in range(t.base_gram.shape[1]):
+        t.base_gram[slot, i] = t.base_gram[source, i]
+    for i in range(t.base_response.shape[1]):
+        t.base_response[slot, i] = t.base_response[source, i]
+    t.fades[slot], t.kept[slot] = t.fades[source], t.kept[source]
+    t.faded_rows[slot] = t.faded_rows[source]
+
+
+@compiled_inner
+def copy_start(t: SetsStruct, source: int, slot: int) -> None:
+    """Copy a slot's start and its live rows."""
+    for i in range(t.start_gram.shape[1]):
+        t.start_gram[slot, i], t.live_gram[slot, i] = t.start_gram[source, i], t.live_gram[source, i]
+    for i in range(t.start_mean.shape[1]):
+        t.start_mean[slot, i], t.live_response[slot, i] = t.start_mean[source, i], t.live_response[source, i]
+    t.live_squares[slot], t.live_rows[slot] = t.live_squares[source], t.live_rows[source]
 
 
 @compiled_inner
@@ -289,6 +323,8 @@ def give_own_slot(t: SetsStruct, action: int) -> int:
     """Give an action its own slot in the observed view, a copy of slot 0. There must be room."""
     slot = allocate_slot(t)
     copy_slot(t, SHARED_SLOT, slot, action)
+    if len(t.base_gram) > 0:
+        join_fading(t, slot)
     observed, pending = t.observed_slot, t.pending_slot
     observed[action] = slot
     t.touched[OBSERVED_VIEW] += 1
@@ -300,6 +336,54 @@ def give_own_slot(t: SetsStruct, action: int) -> int:
     else:
         t.view_mask[slot] = 2
     return slot
+
+
+FADES = 20
+"""Fades in one half-life: each multiplies the weight of a slot's rows by 2^(−1/20)."""
+
+
+@compiled_inner
+def fades_by(t: SetsStruct, clock: int, offset: int) -> int:
+    """How often a slot has faded by a time. Actions have offsets, so that no round pays for all."""
+    return (FADES * (clock - t.fades_from) + offset) // t.half_life
+
+
+@compiled_inner
+def fade_after(t: SetsStruct, fades: int, offset: int) -> int:
+    """The time of the next fade after so many."""
+    return t.fades_from - (offset - (fades + 1) * t.half_life) // FADES
+
+
+@compiled_inner
+def fade_offset(t: SetsStruct, action: int) -> int:
+    """An action's offset, in twentieths of the clock."""
+    return int(uniform(action, 0) * t.half_life)
+
+
+@compiled_inner
+def join_fading(t: SetsStruct, slot: int) -> None:
+    """Let a slot that has its action's first row fade from now on."""
+    if t.half_life == 0 or t.fades_from == NEVER:
+        return
+    offset = fade_offset(t, t.action[slot])
+    t.fades[slot] = fades_by(t, t.clock, offset)
+    t.next_fade = min(t.next_fade, fade_after(t, t.fades[slot], offset))
+    if not t.timed:
+        t.next_tick = min(t.next_tick, t.next_fade)
+
+
+@compiled_inner
+def add_live_row(t: SetsStruct, slot: int, x: np.ndarray, reward: float) -> None:
+    """Add a row to the live ones of a slot, which the review of the shift needs apart from those of the log."""
+    d, k, gram = len(x), 0, t.live_gram[slot]
+    residual = reward - dot(t.start_mean[slot], x)
+    for i in range(d):
+        t.live_response[slot, i] += residual * x[i]
+        for j in range(d - i):
+            gram[k + j] += x[i] * x[i + j]
+        k += d - i
+    t.live_squares[slot] += residual * residual
+    t.live_rows[slot] += 1.0
 
 
 @compiled
@@ -320,6 +404,8 @@ def add_observation(t: SetsStruct, action: int, x: np.ndarray, reward: float) ->
     t.total += 1
     t.squares[slot] += reward * reward
     add_row(t, slot, x, reward)
+    if len(t.live_gram) > 0:
+        add_live_row(t, slot, x, reward)
     digest = np.uint64(t.digest)
     for word in t.theta[slot].view(np.uint64):
         digest = splitmix64(digest ^ word)

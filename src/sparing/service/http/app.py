@@ -73,11 +73,19 @@ class ServiceCollector(Collector):
             "Decisions of this worker with a value that the log never had, or a clipped number.",
             labels=["experiment"],
         )
+        shift = GaugeMetricFamily(
+            "sparing_shift",
+            "Shift between log and live, in deviations between actions; 0 while live rewards show none.",
+            labels=["experiment"],
+        )
         for experiment in self.shown:
+            found = experiment.model.learner.shift
+            if found is not None:
+                shift.add_metric([experiment.name], found.size)
             unseen.add_metric([experiment.name], experiment.unseen)
             waiting.add_metric([experiment.name], len(experiment.model.open))
             seq.add_metric([experiment.name], experiment.model.seq)
-        yield from (waiting, seq, unseen)
+        yield from (waiting, seq, unseen, *([shift] if shift.samples else []))
         writer = self.service.writer
         yield CounterMetricFamily("sparing_groups", "Groups committed by this worker.", value=writer.groups)
         took = SummaryMetricFamily("sparing_decide_seconds", "From a request to its commit, here.")

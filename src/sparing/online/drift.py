@@ -1,0 +1,194 @@
+"""What a learner does about a world that moves: reviews of the shift between log and live, and forgetting."""
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from sparing.errors import SettingError
+from sparing.online.decision import check_sizes
+from sparing.online.engine import runs, updates
+from sparing.online.engine.state import CONSTANT, NEVER
+from sparing.validation import integer, number
+
+if TYPE_CHECKING:
+    from sparing.online.confidence_sets import ConfidenceSets
+    from sparing.online.core import Core
+
+AUTO, NONE = "auto", "none"
+ShiftOption = str | float | None
+"""`"auto"`, `"none"` (or None), or a number τ."""
+
+CERTAIN = math.log(20.0)
+"""Least log Bayes factor at which live rewards count as shifted. If they are not, one sequence of reviews in twenty exceeds it."""
+
+SUSPICIOUS = math.log(3.0)
+"""Log Bayes factor from which more rewards are requested, to be certain soon."""
+
+FIRST, LATER = 8, 8
+"""Reviews are at least so many rounds apart, and at least one part in so many of the rounds so far."""
+
+FOLLOWING = 4
+"""Rewards that `economical` requests in any case after a suspicious review."""
+
+SHORTEST = updates.FADES
+"""Least half-life, in rounds."""
+
+
+class ShiftEstimate(NamedTuple):
+    """What live rewards say about a shift between log and live.
+
+    Attributes
+    ----------
+    size : float
+        Deviation of the shift of the parameters, in units of the prior's deviation between actions; 0 if none is assumed.
+    evidence : float
+        Logarithm of the Bayes factor of a shift against none, at the last review.
+    estimated : bool
+        Whether the size is estimated from live rewards; otherwise it was set.
+    """
+
+    size: float
+    evidence: float
+    estimated: bool
+
+
+def resolve_shift(shift: ShiftOption) -> str | float | None:
+    """Check the option: `auto`, a number above 0, or None."""
+    if shift is None or shift == NONE:
+        return None
+    if isinstance(shift, str):
+        if shift != AUTO:
+            raise SettingError(f"shift={shift!r}; must be 'auto', 'none' or a number, such as 1")
+        return AUTO
+    found = number("shift", shift, least=0)
+    return found or None
+
+
+def begin_shift(sets: "ConfidenceSets", shift: str | float | None) -> None:
+    """Assume a shift τ from the start, or review it by live rewards."""
+    if shift == AUTO:
+        sets.arrays.next_review = sets.arrays.next_tick = FIRST
+    elif shift is not None:
+        sets.apply_shift(float(shift))
+
+
+def shift_of(sets: "ConfidenceSets") -> ShiftEstimate | None:
+    """The present estimate; None if live rounds are taken to be like the log."""
+    a = sets.arrays
+    return ShiftEstimate(a.shift, a.shift_evidence, a.next_review != NEVER) if len(a.start_gram) else None
+
+
+def resolve_half_life(half_life: int | None) -> int:
+    """Check a half-life in rounds; 0 for none."""
+    return (
+        0
+        if half_life is None
+        else integer("half_life", half_life, least=SHORTEST, hint=" rounds, or None to forget nothing")
+    )
+
+
+def check_forgets(core: "Core") -> None:
+    """Refuse learners whose guarantee assumes that rewards never change."""
+    if core.sets.arrays.kind != CONSTANT:
+        raise SettingError(
+            "half_life with confidence sets that have a proof: it assumes that rewards never change. Use economical, confident, "
+            "linucb or lints"
+        )
+
+
+def set_half_life(core: "Core", half_life: int, *, timed: bool = False, started: bool = True) -> None:
+    """Let rows lose half of their weight in so many rounds (microseconds if `timed`) from now on; 0 stops it.
+
+    If it has not `started`, it begins with the next round.
+    """
+    core.sets.begin_forgetting(half_life, core.rounds if started and not timed else NEVER, timed=timed)
+    schedule(core)
+
+
+def resume(core: "Core") -> None:
+    """Go on after loading: what is due next follows from what was saved."""
+    a = core.sets.arrays
+    if a.half_life and a.fades_from != NEVER:
+        core.sets.advance(a.clock)
+    schedule(core)
+
+
+def condition(core: "Core") -> str:
+    """What a guarantee says of a world that moves."""
+    a, parts = core.sets.arrays, []
+    if len(a.start_gram):
+        how = "as estimated from live rewards" if a.next_review != NEVER else "as set"
+        parts.append(
+            f"parameters may have moved between log and live, by {a.shift:g} deviations between actions, {how}"
+        )
+    if a.half_life:
+        length = f"{a.half_life / 86400e6:.3g} days" if a.timed else f"{a.half_life:,} rounds"
+        parts.append(
+            f"rows lose half of their weight in {length}, so that it holds while parameters hardly move meanwhile"
+        )
+    return "; ".join(parts)
+
+
+def restart(core: "Core") -> None:
+    """Let forgetting begin with the next round: for a learner that goes on at another round than it was made for."""
+    a = core.sets.arrays
+    if a.half_life:
+        set_half_life(core, a.half_life, timed=bool(a.timed), started=False)
+
+
+def schedule(core: "Core") -> None:
+    """Find the next round before which something is due."""
+    a = core.sets.arrays
+    a.next_tick = min(a.next_review, NEVER if a.timed or not a.half_life else a.next_fade)
+    core.next_tick, core.check_to = a.next_tick, a.check_to
+    core.follows_rounds = bool(a.half_life) or a.next_review != NEVER
+
+
+def tick(core: "Core", rounds: int, *, clock: int | None = None, x: np.ndarray | None = None) -> None:
+    """Fade and review what is due before round number `rounds`, whose context is x (d,) if it is known.
+
+    The clock is the number of the round, unless it is given.
+    """
+    if x is not None:
+        check_sizes(x)  # a round that is refused changes nothing
+    a, table = core.sets.arrays, core.sets.scratch.observed
+    shifted = faded = False
+    if a.half_life and (clock is not None or not a.timed):
+        faded = core.sets.advance(rounds if clock is None else clock)
+    if rounds >= a.next_review:
+        size = runs.REVIEW.call(table)
+        shifted = a.shift_evidence >= CERTAIN and size > a.shift  # never less than before
+        if shifted:
+            core.sets.apply_shift(size)
+        _plan_reviews(core, rounds)
+    if faded or shifted:
+        core.sets.rebuild_pending(core.pending_calls(), every=shifted)
+        core.forget_estimates()
+    schedule(core)
+
+
+def _plan_reviews(core: "Core", rounds: int) -> None:
+    """Set the round of the next review; `economical` requests rewards from now on that say more about a shift.
+
+    It requests one whenever the number of rounds has doubled, one at every review that leans towards a shift, and several after a
+    suspicious one.
+    """
+    a = core.sets.arrays
+    a.next_review = rounds + max(FIRST, rounds // LATER)
+    if not core.uses_voi or a.shift:
+        return
+    if a.shift_evidence > 0 or rounds >= 2 * a.checked_at:
+        a.check_to, a.checked_at = rounds + (FOLLOWING if a.shift_evidence >= SUSPICIOUS else 1), rounds
+
+
+def pass_round(core: "Core", ts: int) -> None:
+    """After a round of the service at a time (µs): fade and review what is due."""
+    a = core.sets.arrays
+    if a.timed and a.half_life:
+        if ts >= a.next_fade or core.rounds >= a.next_review:
+            tick(core, core.rounds, clock=ts)
+        else:
+            a.clock = ts
+    elif core.rounds >= core.next_tick:
+        tick(core, core.rounds)
