@@ -290,7 +290,8 @@ def same_file(was, now):
     """Equal headers, but for sentences, and equal bytes of all arrays."""
     header, arrays = cases.contents(was)
     again, others = cases.contents(now)
-    assert not list(differences(header, again))
+    assert not [one for one in differences(header, again) if "alarms/" not in one[0]]
+    others = {name: array for name, array in others.items() if not name.startswith("alarms/")}  # since 0.3
     assert list(arrays) == list(others)
     assert [name for name in arrays if name != "sha256" and arrays[name] != others[name]] == []
 

@@ -88,8 +88,11 @@ def same(one, other):
     )
     assert (one.mode, one.options, one.config_seq) == (other.mode, other.options, other.config_seq)
     assert header == twin_header
-    assert arrays.keys() == twin_arrays.keys()
+    alarms = {name for name in {*arrays, *twin_arrays} if name.startswith("alarms/")}
+    assert arrays.keys() - alarms == twin_arrays.keys() - alarms
     for name in arrays:
+        if name in alarms and not (name.startswith("alarms/reward") and name in twin_arrays):
+            continue  # contexts of skipped decisions are not read again for it
         np.testing.assert_array_equal(arrays[name], twin_arrays[name], err_msg=name)
     assert list(one.open) == list(other.open)
     for mine, theirs in zip(one.open.values(), other.open.values(), strict=True):

@@ -60,6 +60,7 @@ def add(
     sets.add(matrix, response)
     learner.prior = None if prior is None else prior.joined(z)
     learner.set_actions((*learner.action_names, label))
+    learner.watch.add_actions(learner.n_actions)
     if costs is not None:
         learner.apply_costs(costs)
 

@@ -499,6 +499,14 @@ class ConfidenceSets:
         kept = a.kept[slots][:, None] if len(a.kept) else 1.0
         return (kept * (a.start_gram[slots, :d] - before) + a.live_gram[slots, :d]).sum(axis=0), rows
 
+    def sums_of_squares(self) -> np.ndarray:
+        """Σ x_j² over all rows so far, (d,)."""
+        a, d = self.arrays, self.shape[1]
+        diagonal = np.cumsum([0, *range(d, 1, -1)])
+        actions = np.flatnonzero(self.logged + self.live)
+        found = a.gram[a.observed_slot[actions]][:, diagonal] - self.origins.matrices(actions)[:, diagonal]
+        return np.asarray(found.sum(axis=0))
+
     @property
     def shape(self) -> tuple[int, int]:
         """Actions and features, (K, d)."""

@@ -18,6 +18,7 @@ from sparing.model.confidence import RADII, SMALLEST, Assumptions
 from sparing.model.prior import FeatureBlocks, Prior
 from sparing.native.struct import StructArrays
 from sparing.online import drift
+from sparing.online.alarms import Watch
 from sparing.online.confidence_sets import (
     FORGETTING,
     FORGETTING_COUNTS,
@@ -111,6 +112,8 @@ def parts(learner: Learner) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     arrays["calls/contexts"] = np.array([x for _, x, _ in calls]).reshape(len(calls), learner.n_features)
     arrays["calls/predicted"] = np.array([predicted for _, _, predicted in calls], dtype=np.float64)
     arrays |= _prior_arrays(learner.prior, sets.origins)
+    if learner.watch.begun:
+        arrays |= {f"alarms/{name}": array for name, array in learner.watch.state().items()}
     for number, rule in enumerate(learner.rules):
         arrays |= {f"rules/{number}/{name}": array for name, array in rule.arrays().items()}
     return header, arrays
@@ -200,6 +203,8 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         raise ValueError("every action is retired")
     if header["monitor"] is not None:
         _resume_monitor(header["monitor"], sets)
+    reward_range = None if header["reward_range"] is None else _pair(header["reward_range"])
+    watched = with_prefix(arrays, "alarms/")
     learner = Learner(
         header["algorithm"],
         names,
@@ -209,7 +214,8 @@ def _learner(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Learner:
         explore=header["explore"],
         optimism=_number(header["optimism"], 0.0),
         spot_check=_number(header["spot_check"], 0.0, math.nextafter(1.0, 0.0)),
-        reward_range=None if header["reward_range"] is None else _pair(header["reward_range"]),
+        reward_range=reward_range,
+        watch=Watch.restored(watched, len(names), sets.shape[1], reward_range) if watched else None,
         guarantee=header["guarantee"],
         fit=str(header["fit"]),
         encoder=encoder,

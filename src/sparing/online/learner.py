@@ -17,6 +17,7 @@ from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
 from sparing.online import drift
+from sparing.online.alarms import Alarm, Watch
 from sparing.online.confidence_sets import ConfidenceSets
 from sparing.online.core import CALLS, DOUBLE, NOT_WORTH, Chosen, Context, Core, PendingCall, new
 from sparing.online.decision import (
@@ -77,6 +78,7 @@ class Learner(Core):
         fit: Log | str = "",
         prior: Prior | None = None,
         item_encoder: Encoder | None = None,
+        watch: Watch | None = None,
         **settings: Any,
     ) -> None:
         """Create a learner; functions such as `sparing.moful` compute these values from a log.
@@ -97,6 +99,8 @@ class Learner(Core):
             Log to test for linearity at the first use of `fit`, or the result of that test.
         prior, item_encoder : Prior, Encoder, optional
             Prior that the log gives, and encoder of item features, which `add_action` and `refresh` use.
+        watch : Watch, optional
+            What alarms are raised from; by default it begins now.
         **settings
             Keywords of the core: `explore`, `optimism`, `spot_check`, `reward_range`, `encoder` and `costs` (K,).
         """
@@ -105,6 +109,7 @@ class Learner(Core):
         self._fit, self.item_encoder = fit, item_encoder
         self.open: dict[int, Decision] = {}  # decision i has the call ~i: others have no negative numbers
         self._deferred: int | None = None  # the newest decision's call, while it is not imputed
+        self.watch = Watch.of(sets, self.reward_range) if watch is None else watch
 
     @property
     def fit(self) -> str:
@@ -295,6 +300,13 @@ class Learner(Core):
             drift.set_half_life(self, checked)
 
     @property
+    def alarms(self) -> list[Alarm]:
+        """Changes of rewards or contexts that were found; look as often as you like. False ones: at most 5 % ever, of each."""
+        with self._lock.write_lock:
+            self._lock.wait_for_readers()
+            return self.watch.alarms(self.action_names, tuple(self.encoder.names))
+
+    @property
     def assumptions(self) -> Assumptions:
         """Noise, bounds and radius, and which of them are estimated."""
         return self.sets.assumptions
@@ -410,6 +422,10 @@ class Learner(Core):
                     self._deferred = ~number
                     self._pending[~number] = new(PendingCall, (action, context, None))
                 self.open[number] = decision
+            self.watch.pending_contexts.append(context)
+            self.watch.pending_when.append(number)
+            if not number & 1023:
+                self.watch.flush()
             if self.uses_voi:
                 self._sync_budget()
                 if number == self.next_entry:
@@ -654,8 +670,10 @@ class Learner(Core):
                 value = as_reward(reward, self.reward_range)
             if call != self._deferred:
                 self._impute_deferred()
+            action = self._pending[call][0]
             self._observe(call, value)
             self._deferred = None
+            self.watch.pending_rewards.append((action, value, self.open[number]))
             del self.open[number]
 
     def forget(self, decision: Decision | int) -> None:

@@ -447,19 +447,25 @@ class ExperimentState:
         if event.kind == events.ACTIVATED and waiting.asked:
             return learner.impute(waiting.call)
         if event.kind in (events.REWARD, events.DEFAULT) and not self.deferred(waiting):
-            self._learn(waiting.call, event.played, value)
+            self._learn(waiting.call, event.played, value, event.ts if event.kind == events.REWARD else None)
         else:
             learner.cancel_call(waiting.call)
         del self.open[event.decision_seq]
         return value
 
-    def _learn(self, call: int, played: int | None, value: float) -> None:
+    def _learn(self, call: int, played: int | None, value: float, ts: int | None) -> None:
+        """Learn a reward; `ts` is when it came, None if it stands for one that did not."""
         learner = self.learner
         pending = learner.pending_call(call)
         if played is not None and played != pending.action:
             learner.check_learnable(played, pending.x)
             learner.cancel_call(call)
             call = learner.open_call(played, pending.x)
+            pending = learner.pending_call(call)
+        if ts is not None:
+            action = pending.action
+            predicted, _, high = learner.value(action, pending.x)
+            learner.watch.reward(action, value, predicted, high, learner.cost(action), ts)
         learner.observe(call, value)
 
     def _changed(self, event: ChangeEvent) -> None:

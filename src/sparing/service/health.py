@@ -12,6 +12,7 @@ from sparing.errors import SparingError
 from sparing.log.features.cells import is_missing
 from sparing.log.features.columns import NumberColumn, RawColumn
 from sparing.log.labels import label_text, truncate
+from sparing.online.alarms import CHANGES, NOISIER, REFERENCE
 from sparing.report.text import counted
 from sparing.service import events
 from sparing.service.experiment import ExperimentState
@@ -121,6 +122,7 @@ def health_checks(
         *_ratio(page.headline.sample_ratio),
         *_residuals(model),
         *_shift(page.shift),
+        *_changes(model),
         *_budget(page.spend, left_out),
         *_rewards(page, closed),
         *outside,
@@ -168,6 +170,29 @@ def _shift(found: Shift | None) -> Iterator[Look]:
         )
     elif found.estimated:
         yield Look("good", "Live rewards show no shift from the log so far")
+
+
+def _changes(model: ExperimentState) -> Iterator[Look]:
+    """Say which changes of rewards and contexts were found, by alarms that may be looked at every day."""
+    learner = model.learner
+    for alarm in learner.alarms[: 2 * NAMED]:
+        times = f"since about {events.time_text(alarm.since)} (found {events.time_text(alarm.raised)})"
+        if alarm.about == "contexts":
+            yield Look(
+                "warning",
+                f"Contexts are not like the log's: the mean of {truncate(str(alarm.name))} is {alarm.change} {times}. Check it, or import a newer log",
+            )
+            continue
+        whose = "all actions together" if alarm.name is None else truncate(label_text(alarm.name))
+        what = (
+            "scatter more around their predictions than"
+            if alarm.change == CHANGES[NOISIER]
+            else f"are {alarm.change}, compared with their predictions, than"
+        )
+        yield Look(
+            "alarm",
+            f"The world has changed: rewards of {whose} {what} the first {REFERENCE} did, {times}. Import a newer log",
+        )
 
 
 def _budget(spend: Spend, left_out: int) -> Iterator[Look]:

@@ -184,6 +184,7 @@ class TransactionHandler:
             self.record(experiment, decided, x)
             if also is not None:
                 self.record(experiment, also, x)
+            experiment.model.learner.watch.context(x, self.ts)
         except ServiceError:
             raise
         except SparingError as error:

@@ -78,14 +78,22 @@ class ServiceCollector(Collector):
             "Shift between log and live, in deviations between actions; 0 while live rewards show none.",
             labels=["experiment"],
         )
+        changes = GaugeMetricFamily(
+            "sparing_changes",
+            "Changes of rewards and contexts that were found.",
+            labels=["experiment", "about"],
+        )
         for experiment in self.shown:
             found = experiment.model.learner.shift
             if found is not None:
                 shift.add_metric([experiment.name], found.size)
+            alarms = [one.about for one in experiment.model.learner.alarms]
+            for about in ("rewards", "contexts"):
+                changes.add_metric([experiment.name, about], alarms.count(about))
             unseen.add_metric([experiment.name], experiment.unseen)
             waiting.add_metric([experiment.name], len(experiment.model.open))
             seq.add_metric([experiment.name], experiment.model.seq)
-        yield from (waiting, seq, unseen, *([shift] if shift.samples else []))
+        yield from (waiting, seq, unseen, changes, *([shift] if shift.samples else []))
         writer = self.service.writer
         yield CounterMetricFamily("sparing_groups", "Groups committed by this worker.", value=writer.groups)
         took = SummaryMetricFamily("sparing_decide_seconds", "From a request to its commit, here.")
