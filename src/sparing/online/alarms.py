@@ -220,8 +220,7 @@ class Watch:
         self.scale = np.zeros(0) if scale is None else scale
         self.log_rows = rows
         self.pending_rewards: list[tuple[int, float, tuple[Any, ...]]] = []
-        self.pending_contexts: list[np.ndarray] = []
-        self.pending_when: list[int] = []
+        self.pending_contexts: list[tuple[np.ndarray, int]] = []
 
     @classmethod
     def of(cls, sets: ConfidenceSets, reward_range: tuple[float, float] | None) -> "Watch":
@@ -270,8 +269,8 @@ class Watch:
                 np.array(when, dtype=np.int64),
             )
         if self.pending_contexts:
-            contexts, when = self.pending_contexts, tuple(self.pending_when)
-            self.pending_contexts, self.pending_when = [], []
+            contexts, when = zip(*self.pending_contexts, strict=True)
+            self.pending_contexts = []
             if len(self.mean):
                 tolerance = COLUMN_TOLERANCE + COLUMN_ERROR / math.sqrt(self.log_rows)
                 COUNT_CONTEXTS.call(
@@ -295,6 +294,10 @@ class Watch:
         found: np.ndarray = (rewards - mean) / np.sqrt(variance + (half / self.unit) ** 2)
         return found
 
+    def note(self, index: Mapping[Hashable, int], reward: float, decision: Decision) -> None:
+        """Note the reward of a decision; `index` has the index of each action."""
+        self.pending_rewards.append((index[decision.action], reward, decision))
+
     def reward(
         self, action: int, reward: float, value: float, high: float, cost: float | None, when: int
     ) -> None:
@@ -306,9 +309,8 @@ class Watch:
 
     def context(self, x: np.ndarray, when: int) -> None:
         """Note a context (d,), which must not be changed later."""
-        self.pending_contexts.append(x)
-        self.pending_when.append(when)
-        if len(self.pending_when) >= MANY:
+        self.pending_contexts.append((x, when))
+        if len(self.pending_contexts) >= MANY:
             self.flush()
 
     def alarms(self, actions: tuple[Hashable, ...], features: tuple[str, ...]) -> list[Alarm]:

@@ -97,10 +97,8 @@ class Learner(Core):
             Seed of the random numbers of all rounds, from 0 to 2⁶³ − 1.
         fit : Log or str
             Log to test for linearity at the first use of `fit`, or the result of that test.
-        prior, item_encoder : Prior, Encoder, optional
-            Prior that the log gives, and encoder of item features, which `add_action` and `refresh` use.
-        watch : Watch, optional
-            What alarms are raised from; by default it begins now.
+        prior, item_encoder, watch : Prior, Encoder, Watch, optional
+            Prior that the log gives, encoder of item features, which `add_action` and `refresh` use, and what alarms come from.
         **settings
             Keywords of the core: `explore`, `optimism`, `spot_check`, `reward_range`, `encoder` and `costs` (K,).
         """
@@ -422,8 +420,7 @@ class Learner(Core):
                     self._deferred = ~number
                     self._pending[~number] = new(PendingCall, (action, context, None))
                 self.open[number] = decision
-            self.watch.pending_contexts.append(context)
-            self.watch.pending_when.append(number)
+            self.watch.pending_contexts.append((context, number))
             if not number & 1023:
                 self.watch.flush()
             if self.uses_voi:
@@ -670,10 +667,9 @@ class Learner(Core):
                 value = as_reward(reward, self.reward_range)
             if call != self._deferred:
                 self._impute_deferred()
-            action = self._pending[call][0]
             self._observe(call, value)
             self._deferred = None
-            self.watch.pending_rewards.append((action, value, self.open[number]))
+            self.watch.note(self._index, value, self.open[number])
             del self.open[number]
 
     def forget(self, decision: Decision | int) -> None:
