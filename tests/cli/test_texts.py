@@ -80,7 +80,7 @@ def test_serve(folder):
         said={"call_cost": 0.05, "horizon": 500},
     )
     with running(settings) as url, httpx.Client(base_url=url, timeout=30) as http:
-        for prompt in ("write a python function", "🙂 日本語", "", "x" * 2**20, None, 7):
+        for prompt in ("write a python function", "🙂 日本語", "", "x" * 2**15, None, 7):
             answer = posted(http, {"context": {"prompt": prompt}}, "/v1/shop/decide")
             assert answer.status_code == 200, answer.text
             found = answer.json()
@@ -88,6 +88,8 @@ def test_serve(folder):
                 http.post(
                     f"/v1/shop/decisions/{found['decision_id']}/reward", json={"value": 1.0}
                 ).raise_for_status()
+        large = posted(http, {"context": {"prompt": "x" * 2**20}}, "/v1/shop/decide")
+        assert (large.status_code, large.json()["code"]) == (413, "context_too_large")
         half = posted(http, b'{"context": {"prompt": "\\ud800"}}', "/v1/shop/decide")
         assert half.status_code == 400, half.text  # half of a surrogate pair is no text in JSON
         wrong = posted(http, {"context": {"prompt": ["a"]}}, "/v1/shop/decide")

@@ -26,6 +26,7 @@ NEW_FOLDS = "settings are chosen on other folds: `Folds` by a hash at every size
 NEW_PROPENSITIES = "propensities are estimated on other folds (0.2)"
 NEW_DRAWS = "resampling draws are made block by block at every size (0.2)"
 NEW_GAPS = "gaps are tested by exact binomial tails, and logged propensities decide (0.3)"
+WATCHED = "intervals of the comparison hold at every look, or are left out (0.3)"
 EXPLAINED = "decisions can be explained (0.3)"
 LEVEL = "intervals of actions are 95 % instead of one deviation (0.3)"
 BY_PLACE = "logs of few contexts are split by a row's place at every size (0.2)"
@@ -70,6 +71,8 @@ EXPECTED_CHANGES = {
     "evaluate-few-contexts:estimates/*": BY_PLACE,
     "store-summary:*/actions/*/low": LEVEL,
     "store-summary:*/actions/*/high": LEVEL,
+    **{f"store-summary:*/headline/*/{end}": WATCHED for end in ("low", "high")},
+    "store-summary:grown/headline/checks": "decisions of a used-up budget are left out, not their hours (0.3)",
     "openapi:components/schemas/Overview/required": "level and asking were added (0.3)",
     "openapi:paths//v1/{experiment}/export/get/parameters": SHADOW_CALLS,
     "warm-up:*seconds": "seconds, and how much was compiled before",
@@ -77,12 +80,13 @@ EXPECTED_CHANGES = {
     "openapi:components/schemas/RewardAnswer/properties/status/enum": "rewards can be corrected (0.3)",
     "openapi:paths//v1/{experiment}/decisions/{decision}/get/parameters": EXPLAINED,
     "openapi:components/schemas/Recent/required": EXPLAINED,
+    "openapi:components/schemas/CreateRequest/properties/options/$ref": "options that are left out are not listed (0.3)",
 }
 """Numbers that may differ from those recorded, by case and place in the JSON, and why. Keys may be added, types may not change."""
 
 KNOWN_COSTS = "known costs of the actions (0.3)"
+DRIFT = "experiments may forget, and may expect a shift (0.3)"
 CONTEXTS_LIMITED = "contexts have a largest size (0.3)"
-WATCHED = "intervals of the comparison hold at every look (0.3)"
 REWARD_IDS = "partial rewards have an id (0.3)"
 WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
 
@@ -93,6 +97,10 @@ EXPECTED_NULLABLE = {
         "openapi:components/schemas/Record/properties/{}/*",
         "store-records:erased/decisions/*/{}",
     )
+}
+EXPECTED_NULLABLE |= {
+    "store-summary:raw/headline/*": WATCHED,
+    "store-summary:expiring/headline/policy": "decisions of a used-up budget are left out, not their hours (0.3)",
 }
 EXPECTED_NULLABLE["openapi:components/schemas/CreateRequest/properties/options/default/*"] = (
     "options that are left out are not listed: calls of a new experiment expire (0.3)"
@@ -124,6 +132,11 @@ EXPECTED_ADDITIONS = {
     "store-about:*options/holdout_group": "experiments hold out subjects independently (0.3)",
     "openapi:*holdout_group": "experiments hold out subjects independently (0.3)",
     "store-about:*options/max_context": CONTEXTS_LIMITED,
+    "store-about:*options/half_life": DRIFT,
+    "store-summary:*/shift": DRIFT,
+    "openapi:components/schemas/Options*/properties/half_life": DRIFT,
+    "openapi:components/schemas/Shift": DRIFT,
+    "openapi:components/schemas/Overview/properties/shift": DRIFT,
     "openapi:*max_context": CONTEXTS_LIMITED,
     "openapi:*reward_id": REWARD_IDS,
     **{f"store-summary:*headline/{name}": WATCHED for name in ("interval", "level", "assumes")},
@@ -250,6 +263,9 @@ def numbers_in(case, text):
     patterns = [line for name, line in UNCOMPARED_LINES.items() if fnmatch.fnmatchcase(case, name)]
     kept = [line for line in text.splitlines() if not any(re.search(pattern, line) for pattern in patterns)]
     kept = [line.replace("95 % interval", "interval") for line in kept]  # the level is printed since 0.3
+    kept = [
+        re.sub(r"\(\d+\.\d%; ", "(", line) for line in kept
+    ]  # `verify` prints the recomputed share since 0.3
     found = re.findall(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?%?", "\n".join(kept))
     return collections.Counter(one.rstrip(",") for one in found)
 
