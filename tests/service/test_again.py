@@ -105,7 +105,7 @@ def test_batches(http):
         {"fallback": "action:99"},
         {"fallback": None},
         {"aggregate": "mean"},
-        {"aggregate": "sum"},
+        {"aggregate": "sum", "reward_window": None},
         {"unit": "x" * 17},
         {"nothing": 1},
     ],
