@@ -8,6 +8,7 @@ import sparing
 from reference.cases import make_log, make_rounds, parameters, saved_bytes
 from reference.factories import FACTORIES, build
 from sparing.errors import DecisionError
+from sparing.online import drift
 
 THETA = parameters(6)
 LOG = make_log(6, THETA, rows=24, distinct=20)
@@ -86,6 +87,7 @@ def test_the_ledger_is_the_core(name):
         return  # a learner's own luck is another one than that of the caller's bytes
     made = {}
     for t, x in enumerate(ROUNDS.contexts):
+        drift.pass_round(core, 0)  # what fades or is reviewed before this round
         decision, proposal = learner.decide(x), core.propose(x)
         assert decision[2:-1] == proposal[2:-1]
         assert decision.action == core.action_names[proposal.action]

@@ -236,7 +236,7 @@ class Watch:
         variance = np.maximum(sets.sums_of_squares() / rows - mean**2, 0.0)
         constant = variance <= 1e-9 * (mean**2 + variance)
         scale = np.where(constant, 0.0, np.sqrt(variance))
-        return cls(sets.shape[0], noise, unit, reward_range, mean, scale, rows)
+        return cls(sets.shape[0], noise, unit, reward_range, mean, scale, int(rows))
 
     @property
     def begun(self) -> bool:
