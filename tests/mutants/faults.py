@@ -202,8 +202,8 @@ FAULTS = (
     Fault(
         "refresh: what the sets began with counts as rows",
         "confidence_sets.py",
-        "(a.gram[a.observed_slot, : triangles.shape[1]] - triangles)",
-        "a.gram[a.observed_slot, : triangles.shape[1]]",
+        "return a.gram[slots, :width] - triangles, self.response - pulls",
+        "return a.gram[slots, :width], self.response - pulls",
         first=(GROWING,),
     ),
     Fault(
