@@ -242,6 +242,7 @@ def retention() -> Overview:
             Look("good", "Live rewards match the log: surprise 1.02 (alarm above 1.09)."),
             Look("good", "Holdout share 5.07 % of 5 % asked: no sample-ratio mismatch."),
         ],
+        shift=None,
         gaps=gaps(luck, labels, [row[2] == "never tried" for row in ACTIONS], PLACES),
         recent=recent(luck, labels),
         health=health(28_604),

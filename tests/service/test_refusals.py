@@ -12,7 +12,7 @@ from sparing.errors import SettingError
 from sparing.service import server
 from sparing.service.errors import ServiceError
 from sparing.service.http.endpoint import _decoded
-from sparing.service.messages import CreateRequest, DecideRequest, ModeRequest, Options, RewardRequest
+from sparing.service.messages import CreateRequest, DecideRequest, ModeRequest, RewardRequest
 
 RULES = {
     "holdut": ("0.1", "--rule holdut is unknown; must be one of reward_window, "),
@@ -54,7 +54,7 @@ def test_a_rule_without_a_value_is_told_as_one(tmp_path):
 
 @pytest.mark.parametrize("word", ["true", "1"])
 def test_a_truth_value_is_a_rule_on_the_command_line(word):
-    assert server._options({"learn_unasked": word}) == Options(learn_unasked=True)
+    assert server.parse_rules({"learn_unasked": word}).learn_unasked is True
 
 
 def test_a_port_in_use_changes_nothing(tmp_path):
