@@ -133,7 +133,7 @@ class Run:
         self.report.seconds = time.monotonic() - began
         return self.report
 
-    async def progress(self, enough=6):
+    async def progress(self, enough=30):
         """Wait until requests that were sent from now on are acknowledged."""
         now, start = time.monotonic(), len(self.history)
         while time.monotonic() < now + RECOVERY:

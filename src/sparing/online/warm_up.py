@@ -51,6 +51,9 @@ def warm_up(learner: "Learner") -> None:
             trial.finish(action, x, first, first)
             trial.decide(x)
     trial.decide_many(contexts)
+    trial.watch.reward(0, 0.5, 0.5, 1.0, None, 0)
+    trial.watch.context(contexts[0], 0)
+    _ = trial.alarms
     table, x, bounds = trial.sets.scratch.observed, contexts[0], trial.sets.bounds
     if trial.spot_check:
         runs.CHECK_KEY.call(trial.key, 0, trial.spot_check)
