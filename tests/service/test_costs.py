@@ -1,5 +1,8 @@
 """Known costs in the service: a price changes the next decision, is an event, and whatever is stored follows from it."""
 
+import asyncio
+from types import SimpleNamespace
+
 import httpx
 import msgspec
 import pytest
@@ -9,7 +12,11 @@ from service.serving import faults, made, numbers_log, refused, running
 from sparing.service import Client, erasure, events, maintenance, state_files
 from sparing.service.corrections import correct
 from sparing.service.errors import ServiceError
-from sparing.service.messages import Options
+from sparing.service.http.auth import LOCAL
+from sparing.service.http.endpoint import Call
+from sparing.service.http.experiments import actions as add_or_retire
+from sparing.service.http.experiments import configure
+from sparing.service.messages import ActionRequest, Options, OptionsPatch
 from sparing.service.server import ServerSettings
 from sparing.service.store import open_store
 from sparing.service.transactions import ChangeSettings
@@ -112,6 +119,32 @@ def test_refused_costs_change_nothing(tmp_path):
                 with pytest.raises(ServiceError, match=said):
                     await decide(writer, x, costs=costs)
             assert model.rounds == 0
+
+    ran(story())
+
+
+def test_changes_at_the_same_time_do_not_undo_each_other(tmp_path):
+    async def story():
+        async with trial(tmp_path, "confident", costs=COSTS) as writer:
+            service, model = (
+                SimpleNamespace(writer=writer, registry=writer.registry),
+                writer.registry.get(NAME).model,
+            )
+
+            def call(handler, body):
+                return handler(service, Call({"experiment": NAME}, {}, LOCAL, {}, {}), body)
+
+            answers = await asyncio.gather(
+                call(configure, OptionsPatch(check=0.25)),
+                call(configure, OptionsPatch(costs={"0": 0.7})),
+                call(add_or_retire, ActionRequest(add=99, cost=0.3)),
+                call(configure, OptionsPatch(costs={"1": 0.8}, holdout=0.125)),
+            )
+            assert answers[-1] == model.options
+            assert (model.options.check, model.options.holdout) == (0.25, 0.125)
+            assert model.options.costs == {**COSTS, "0": 0.7, "1": 0.8, "99": 0.3}
+            assert model.options.costs == {str(name): cost for name, cost in model.learner.costs.items()}
+            same(await replayed(writer), model)
 
     ran(story())
 

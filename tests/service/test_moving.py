@@ -126,7 +126,7 @@ def test_half_lives_of_options(tmp_path):
     assert half_life_clock(None) == (0, False)
     assert half_life_clock(500) == (500, False)
     assert half_life_clock("1.5d") == (round(1.5 * 86400e6), True)
-    for wrong in ("7 days", "d", "-1d", 5, 0):
+    for wrong in ("7 days", "d", "-1d", "7d\n", "9" * 400 + "d", "0." + "1" * 400 + "d", 5, 0, 2**63, 10**30):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert({"half_life": wrong}, Options)
 

@@ -432,6 +432,31 @@ def test_over_http(tmp_path):
     assert not faults(settings)
 
 
+def test_a_page_of_the_queue_is_bounded_by_bytes(tmp_path, monkeypatch):
+    """Contexts of a page are at most `QUEUE_BYTES` and those of one read; the pages together are all that is waited for, in order."""
+    size = len(events.pack_context(contexts(1, 1)[0]))
+    monkeypatch.setattr(dashboard, "QUEUE_BYTES", 3 * size)
+    monkeypatch.setattr(dashboard, "QUEUE_READ", 2)
+
+    async def story():
+        async with trial(tmp_path, "confident", Options(check=1.0)) as writer:
+            answers = [await decide(writer, x) for x in contexts(1, 12)]
+            await reward(writer, answers[5], 0.5)
+            expected = [one.decision_id for one in answers if one is not answers[5]]
+            experiment, after, pages = writer.registry.get(NAME), 0, []
+            while after is not None:
+                page = await dashboard.queue(writer.store, experiment, after, 1000)
+                pages.append([one.decision_id for one in page.asks])
+                after = page.next
+            assert [one for page in pages for one in page] == expected
+            assert max(map(len, pages)) == 4
+            first = await dashboard.queue(writer.store, experiment, 0, 3)
+            assert [one.decision_id for one in first.asks] == expected[:3]
+            assert first.next == first.asks[-1].seq
+
+    ran(story())
+
+
 def test_a_store_of_before_serves_its_experiments(tmp_path):
     """The options of an older store have no `asking`."""
     old = msgspec.to_builtins(Options())

@@ -77,7 +77,7 @@ class Client:
     experiment : str
         Name of the experiment.
     key : str, optional
-        API key with the role `decide`; `about` and `decisions` need `write`, `correct` needs `admin`.
+        API key with the role `decide`; `about`, `decisions` and `queue` need `read` or `write`, `correct` needs `admin`.
     timeout : float
         Seconds that one try of a decision may take; no try starts after `timeout` times the number of tries.
     fallback : label, optional

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
@@ -52,6 +53,8 @@ SHOWN = 12  # recent decisions
 CLOSED, LATELY = 200, 50_000  # recent outcomes, searched among so many events
 PRESENT = 60 * events.SECOND  # without a heartbeat a worker counts as gone
 DAY = 24
+# A page of the queue has contexts of so many bytes, and those of the last read, which is of so many decisions.
+QUEUE_BYTES, QUEUE_READ = 4 * 2**20, 16
 STARTED = events.now()
 
 
@@ -179,15 +182,26 @@ def recorded(experiment: Experiment, found: StoredDecision) -> Record:
 
 
 async def queue(store: Store, experiment: Experiment, after: int, limit: int) -> AskQueue:
-    """Return the first `limit` rewards that are waited for after an event, in order."""
+    """Return the first `limit` rewards that are waited for after an event, in order; fewer if their contexts are large."""
     model = experiment.model
+    pending = list(model.open)  # in order; a copy, since calls are closed between the reads below
     waiting = (
-        seq for seq, one in model.open.items() if seq > after and one.asked and not model.deferred(one)
+        seq
+        for seq in itertools.islice(pending, bisect_right(pending, after), None)
+        if (one := model.open.get(seq)) is not None and one.asked and not model.deferred(one)
     )
-    seqs = list(itertools.islice(waiting, limit))
-    found = {one.decision.seq: one.decision for one in await store.records(seqs)}
-    asks = [_queued(model, found[seq]) for seq in seqs if seq in found and found[seq].context is not None]
-    return AskQueue(asks, seqs[-1] if len(seqs) == limit else None)
+    asks, seen, size, last = list[QueuedAsk](), 0, 0, None
+    while (
+        seen < limit
+        and size < QUEUE_BYTES
+        and (seqs := list(itertools.islice(waiting, min(QUEUE_READ, limit - seen))))
+    ):
+        found = {one.decision.seq: one.decision for one in await store.records(seqs)}
+        shown = [found[seq] for seq in seqs if seq in found and found[seq].context is not None]
+        asks += [_queued(model, one) for one in shown]
+        size += sum(len(one.context or b"") for one in shown)
+        seen, last = seen + len(seqs), seqs[-1]
+    return AskQueue(asks, last if seen == limit or size >= QUEUE_BYTES else None)
 
 
 def _queued(model: ExperimentState, one: DecisionEvent) -> QueuedAsk:

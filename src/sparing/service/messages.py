@@ -16,7 +16,8 @@ RequestKey = Annotated[str, Meta(min_length=1, max_length=256, pattern=r"^[^\x00
 Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 ContextBytes = Annotated[int, Meta(ge=1, le=2**24)]
-HalfLife = Annotated[str, Meta(pattern=r"^[0-9]+(\.[0-9]+)?[smhdw]$")]
+# `$` also matches before a line break at the end.
+HalfLife = Annotated[str, Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?[smhdw](?![\s\S])")]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MAX_BATCH = 1000
 
@@ -220,7 +221,7 @@ class Options(Struct, frozen=True, forbid_unknown_fields=True):
     # known cost of playing each action, by label, in units of the reward; in a change, those left out stay
     costs: dict[str, float] | None = None
     # in which every row loses half of its weight: rounds, or a duration such as "7d" or "12h"; None: nothing is forgotten
-    half_life: Annotated[int, Meta(ge=20)] | HalfLife | None = None
+    half_life: Annotated[int, Meta(ge=20, le=10**12)] | HalfLife | None = None
 
 
 OptionsPatch: Any = defstruct(

@@ -50,11 +50,14 @@ class ExpirePending(NamedTuple):
 
 
 class ChangeSettings(NamedTuple):
-    """A change of the experiment; refused if it changed since the event `since`."""
+    """A change of the experiment; refused if it changed since the event `since`.
+
+    A body that depends on the state is a function of it, called under the writer's lock.
+    """
 
     experiment: str
     kind: str
-    body: dict[str, Any]
+    body: dict[str, Any] | Callable[[ExperimentState], dict[str, Any]]
     who: str
     since: int | None = None
 
@@ -290,7 +293,8 @@ class TransactionHandler:
         experiment = self.registry.get(work.experiment)
         if work.since is not None and work.since != experiment.model.config_seq:
             raise outdated(f"the experiment has changed; its ETag is now {experiment.model.config_seq}")
-        return self.change(experiment, work.kind, work.body, work.who)
+        body = work.body(experiment.model) if callable(work.body) else work.body
+        return self.change(experiment, work.kind, body, work.who)
 
     def _loaded(self, experiment: Experiment, named: str) -> StoredDecision | None:
         identity = events.id_bytes(named)

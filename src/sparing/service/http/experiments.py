@@ -21,6 +21,8 @@ from sparing.log.log import Log
 from sparing.online.learner import Learner
 from sparing.service import dashboard, events
 from sparing.service.errors import outdated, unprocessable
+from sparing.service.events import ChangeEvent
+from sparing.service.experiment import ExperimentState
 from sparing.service.experiments import check_name, check_options, given_options, make_learner, new_options
 from sparing.service.experiments import create as create_experiment
 from sparing.service.experiments import import_log as restart_from_log
@@ -127,22 +129,28 @@ async def create(service: Service, call: Call, body: CreateRequest) -> Listed:
 async def configure(service: Service, call: Call, body: OptionsPatch) -> Options:
     """Change options; omitted ones stay. With If-Match, only if the experiment is unchanged since (412)."""
     experiment = service.registry.get(call.path["experiment"])
-    model = experiment.model
     said = given_options(body)
-    if said.get("costs") is not None:  # those that are left out stay
-        said["costs"] = {**(model.options.costs or {}), **said["costs"]}
-    changed = msgspec.structs.replace(model.options, **said)
-    check_options(changed, model.learner)
+
+    def changed(model: ExperimentState) -> dict[str, Any]:
+        """Return the new options; under the lock, so that changes at the same time do not undo each other."""
+        now = dict(said)
+        if now.get("costs") is not None:  # those that are left out stay
+            now["costs"] = {**(model.options.costs or {}), **now["costs"]}
+        options = msgspec.structs.replace(model.options, **now)
+        check_options(options, model.learner)
+        found: dict[str, Any] = msgspec.to_builtins(options)
+        return found
+
     since = call.headers.get(b"if-match")
     work = ChangeSettings(
         experiment.name,
         events.OPTIONS,
-        msgspec.to_builtins(changed),
+        changed,
         call.caller.name,
         None if since is None else _etag(since),
     )
-    await service.writer.submit(work)
-    return changed
+    event: ChangeEvent = await service.writer.submit(work)
+    return msgspec.convert(event.read(), Options)
 
 
 def _etag(text: bytes) -> int:
