@@ -17,16 +17,6 @@ CALLED = {"explore", "spot-check"}
 REASONS = CALLED | {"supported", "log-beats", "certified", "confident", "pending", "not-worth-it", "spent"}
 
 
-@pytest.fixture(params=FACTORIES)
-def name(request):
-    return request.param
-
-
-@pytest.fixture
-def learner(name):
-    return build(name, LOG)
-
-
 def until_called(learner, contexts=FRESH.contexts):
     """The first decision that needs its reward."""
     return next(d for d in map(learner.decide, contexts) if d.needs_reward)
@@ -46,7 +36,9 @@ def check(decision, learner, number, eligible):
         decision.action = 0
 
 
-def test_decisions_are_valid_for_any_eligible_subset(learner):
+@for_each("name", FACTORIES)
+def test_decisions_are_valid_for_any_eligible_subset(name):
+    learner = build(name, LOG)
     rng = np.random.default_rng(0)
     for t, x in enumerate(ROUNDS.contexts):
         eligible = rng.permutation(6)[: rng.integers(1, 7)].tolist()
@@ -58,7 +50,9 @@ def test_decisions_are_valid_for_any_eligible_subset(learner):
     assert only.action == 4
 
 
-def test_rounds_and_calls_are_counted(learner):
+@for_each("name", FACTORIES)
+def test_rounds_and_calls_are_counted(name):
+    learner = build(name, LOG)
     decisions = run(learner, ROUNDS)
     assert [decision.id for decision in decisions] == list(range(80))
     assert (learner.rounds, learner.calls) == (80, sum(d.needs_reward for d in decisions))
@@ -67,8 +61,10 @@ def test_rounds_and_calls_are_counted(learner):
     assert f"{learner.calls} calls in 80 rounds" in repr(learner)
 
 
-def test_rewards_may_come_late_and_in_any_order(learner):
+@for_each("name", FACTORIES)
+def test_rewards_may_come_late_and_in_any_order(name):
     """Delayed rewards, in an order of their own, end in the same sums as in the order of the decisions."""
+    learner = build(name, LOG)
     other = learner.copy()
     waiting = [d for d in map(learner.decide, ROUNDS.contexts) if d.needs_reward]
     assert waiting == [d for d in map(other.decide, ROUNDS.contexts) if d.needs_reward]
@@ -83,7 +79,9 @@ def test_rewards_may_come_late_and_in_any_order(learner):
     assert np.allclose(learner.sets.theta, other.sets.theta, rtol=1e-8, atol=1e-10)
 
 
-def test_what_cannot_be_learnt_from_is_refused_and_changes_nothing(name, learner, tmp_path):
+@for_each("name", FACTORIES)
+def test_what_cannot_be_learnt_from_is_refused_and_changes_nothing(name, tmp_path):
+    learner = build(name, LOG)
     stranger = build(name, LOG, seed=11)
     run(learner, ROUNDS)
     decision = until_called(learner)
@@ -104,6 +102,7 @@ def test_what_cannot_be_learnt_from_is_refused_and_changes_nothing(name, learner
     assert saved_bytes(learner, tmp_path) != before
 
 
+@for_each("name", FACTORIES)
 def test_a_skipped_decision_takes_no_reward(name, tmp_path):
     learner = build(name, LOG)
     skipped = [d for d in run(learner, ROUNDS) if not d.needs_reward]
@@ -119,7 +118,9 @@ def test_a_skipped_decision_takes_no_reward(name, tmp_path):
     assert saved_bytes(learner, tmp_path) == before
 
 
-def test_a_context_that_does_not_fit_is_refused_and_changes_nothing(learner, tmp_path):
+@for_each("name", FACTORIES)
+def test_a_context_that_does_not_fit_is_refused_and_changes_nothing(name, tmp_path):
+    learner = build(name, LOG)
     run(learner, ROUNDS)
     before = saved_bytes(learner, tmp_path)
     good = ROUNDS.contexts[0]
@@ -144,7 +145,9 @@ def test_a_context_that_does_not_fit_is_refused_and_changes_nothing(learner, tmp
     assert saved_bytes(learner, tmp_path) == before
 
 
-def test_contexts_may_come_as_any_numbers(learner):
+@for_each("name", FACTORIES)
+def test_contexts_may_come_as_any_numbers(name):
+    learner = build(name, LOG)
     twin = learner.copy()
     for x in (
         [1, 0, 1],
@@ -155,7 +158,9 @@ def test_contexts_may_come_as_any_numbers(learner):
         assert learner.decide(x).value == twin.decide([1.0, 0.0, 1.0]).value
 
 
-def test_a_callers_array_is_not_kept(learner):
+@for_each("name", FACTORIES)
+def test_a_callers_array_is_not_kept(name):
+    learner = build(name, LOG)
     x = ROUNDS.contexts[0].copy()
     twin = learner.copy()
     for _ in range(20):
@@ -169,12 +174,15 @@ def test_a_callers_array_is_not_kept(learner):
     assert np.array_equal(learner.sets.gram, twin.sets.gram)
 
 
+@for_each("name", FACTORIES)
 def test_one_seed_gives_one_run(name):
     assert run(build(name, LOG), ROUNDS) == run(build(name, LOG), ROUNDS)
 
 
-def test_saving_and_loading_goes_on_bit_for_bit(learner, tmp_path):
+@for_each("name", FACTORIES)
+def test_saving_and_loading_goes_on_bit_for_bit(name, tmp_path):
     """Open decisions, random streams and all: the loaded twin stays a twin."""
+    learner = build(name, LOG)
     for t, x in enumerate(ROUNDS.contexts[:40]):
         decision = learner.decide(x)
         if decision.needs_reward and t % 4:
@@ -194,7 +202,9 @@ def test_saving_and_loading_goes_on_bit_for_bit(learner, tmp_path):
     assert saved_bytes(twin, tmp_path) == saved_bytes(learner, tmp_path)
 
 
-def test_a_copy_is_independent(learner, tmp_path):
+@for_each("name", FACTORIES)
+def test_a_copy_is_independent(name, tmp_path):
+    learner = build(name, LOG)
     run(learner, ROUNDS)
     open_one = until_called(learner)
     before = saved_bytes(learner, tmp_path)
@@ -206,7 +216,9 @@ def test_a_copy_is_independent(learner, tmp_path):
     assert saved_bytes(learner, tmp_path) == before
 
 
-def test_a_forgotten_decision_teaches_nothing(learner):
+@for_each("name", FACTORIES)
+def test_a_forgotten_decision_teaches_nothing(name):
+    learner = build(name, LOG)
     decision = until_called(learner)
     gram = learner.sets.gram.copy()
     learner.forget(decision)
@@ -214,7 +226,9 @@ def test_a_forgotten_decision_teaches_nothing(learner):
     assert np.array_equal(learner.sets.gram, gram)
 
 
-def test_the_policy_is_greedy_and_does_not_learn_on(learner):
+@for_each("name", FACTORIES)
+def test_the_policy_is_greedy_and_does_not_learn_on(name):
+    learner = build(name, LOG)
     run(learner, ROUNDS)
     policy = learner.policy()
     table = policy.probabilities(ROUNDS.contexts)
@@ -239,6 +253,7 @@ WORLDS = {
 }
 
 
+@for_each("name", FACTORIES)
 @for_each("world", WORLDS)
 def test_odd_worlds(name, world, tmp_path):
     theta, shape = WORLDS[world]
@@ -251,6 +266,7 @@ def test_odd_worlds(name, world, tmp_path):
     assert run(sparing.load(tmp_path / "odd"), rounds) == run(learner, rounds)
 
 
+@for_each("name", FACTORIES)
 def test_an_empty_log_with_noise_and_bounds_given(name):
     empty = sparing.Log.empty(action_names=["a", "b", "c"], n_features=3)
     if name in ("eps_moful_ips", "eps_moful_ips policy"):
@@ -267,7 +283,9 @@ def test_an_empty_log_with_noise_and_bounds_given(name):
         check(decision, learner, number, "abc")
 
 
-def test_a_zero_context_is_a_context(learner):
+@for_each("name", FACTORIES)
+def test_a_zero_context_is_a_context(name):
+    learner = build(name, LOG)
     for number in range(5):
         decision = learner.decide(np.zeros(3))
         check(decision, learner, number, LOG.action_names)

@@ -5,6 +5,7 @@ import pytest
 from scipy.stats import norm
 
 import sparing
+from each import for_each
 from reference.cases import make_log, make_rounds, parameters, saved_bytes
 from reference.factories import FACTORIES, build
 from sparing.errors import DecisionError
@@ -13,11 +14,6 @@ from sparing.online import drift
 THETA = parameters(6)
 LOG = make_log(6, THETA, rows=24, distinct=20)
 ROUNDS = make_rounds(6, THETA, 160, log=LOG)
-
-
-@pytest.fixture(params=FACTORIES)
-def name(request):
-    return request.param
 
 
 def luck(number):
@@ -57,6 +53,7 @@ def settled(learner):
     return b"".join(array.tobytes() for array in arrays), noise, learner.digest()
 
 
+@for_each("name", FACTORIES)
 def test_replaying_the_ordered_rewards_gives_equal_bits(name, tmp_path):
     """Whatever was open, expired or saved in between; a permuted order gives other bits."""
     learner = build(name, LOG)
@@ -77,6 +74,7 @@ def test_replaying_the_ordered_rewards_gives_equal_bits(name, tmp_path):
     assert np.allclose(permuted.sets.gram, learner.sets.gram, rtol=1e-9)
 
 
+@for_each("name", FACTORIES)
 def test_the_ledger_is_the_core(name):
     """decide, update and forget with late rewards leave what propose, begin, finish and cancel leave."""
     learner, core = build(name, LOG, seed=5), build(name, LOG, seed=5)
@@ -111,6 +109,7 @@ def test_the_ledger_is_the_core(name):
     assert learner.sets.waiting.tolist() == core.sets.waiting.tolist()
 
 
+@for_each("name", FACTORIES)
 def test_a_proposal_changes_nothing_and_is_repeatable(name, tmp_path):
     learner = build(name, LOG)
     live(learner)
@@ -124,6 +123,7 @@ def test_a_proposal_changes_nothing_and_is_repeatable(name, tmp_path):
         assert proposal.low <= proposal.value <= proposal.high
 
 
+@for_each("name", FACTORIES)
 def test_a_value_does_not_depend_on_what_was_looked_at_before(name):
     learner = build(name, LOG)
     live(learner)
@@ -221,6 +221,7 @@ def test_the_core_refuses_what_does_not_fit():
         learner.begin(0, [1e200, 0.0, 0.0])
 
 
+@for_each("name", FACTORIES)
 def test_no_compile_after_the_warm_up(name):
     """Every entry that a round can reach has its machine code."""
     from numba.core import event
