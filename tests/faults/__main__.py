@@ -34,7 +34,7 @@ async def whole(arguments):
         }
         kinds |= {"full database disk"} if root else set()
     if FAKETIME is not None:
-        kinds |= {"clock jump"}
+        kinds |= {"clock jump", "kill with a wrong clock"}
     faults = sequence(kinds, arguments.faults, arguments.seed)
     report = await run.run(faults, seconds=60 * arguments.minutes)
     print(f"{arguments.store}: {report.text()}", flush=True)

@@ -75,7 +75,7 @@ class Run:
         """Faults by their names."""
         found = {"kill": self.kill, "freeze": self.freeze, "cut connections": self.cut}
         if all(each.can_jump for each in self.services):
-            found["clock jump"] = self.jump
+            found |= {"clock jump": self.jump, "kill with a wrong clock": self.kill_in_jump}
         return found
 
     async def serve(self, count, *, address=None):
@@ -182,11 +182,25 @@ class Run:
         for connection in self.connections:
             connection.drop()
 
-    async def jump(self):
-        """The clocks go a year ahead or back for a while."""
+    async def kill_in_jump(self):
+        """A service starts while the clocks are wrong."""
+        service = self.one()
+        self._jump_all()
+        service.kill()
+        await asyncio.sleep(0.5)
+        with contextlib.suppress(AssertionError):  # `progress` says so too
+            await service.until_ready(RECOVERY)
+        for each in self.services:
+            each.jump("+0")
+
+    def _jump_all(self):
         offset = self.luck.choice(["+366d", "-366d", "+2h", "-90s"])
         for service in self.services:
             service.jump(offset)
+
+    async def jump(self):
+        """The clocks go a year ahead or back for a while."""
+        self._jump_all()
         await asyncio.sleep(self.luck.uniform(0.7, 1.5))
         for service in self.services:
             service.jump("+0")

@@ -9,7 +9,7 @@ from faults.history import Operation, Rules, violations
 from faults.run import OnPostgres, OnSqlite
 from faults.services import FAKETIME
 
-CLOCK = ["clock jump"] if FAKETIME is not None else []
+CLOCK = ["clock jump", "kill with a wrong clock"] if FAKETIME is not None else []
 
 
 @pytest.mark.thorough

@@ -1,11 +1,16 @@
 """Decisions kept at hand for their rewards: the same answers as from the store, and never anything that may have changed."""
 
+import asyncio
+import gc
+import weakref
+
 import pytest
 
 from service.building import NAME, contexts, decide, ran, replayed, reward, same, trial
 from sparing.service import events, writer
 from sparing.service.errors import ServiceError
-from sparing.service.transactions import ChangeSettings, Reward
+from sparing.service.messages import DecideRequest
+from sparing.service.transactions import ChangeSettings, Decide, Reward
 
 ALWAYS = {"learner": "linucb"}
 """It asks about everything."""
@@ -90,3 +95,30 @@ def test_what_another_worker_wrote_is_read_from_the_store(tmp_path):
             same(await replayed(owner), owner.registry.get(NAME).model)
 
     ran(tell())
+
+
+class Kept(dict):
+    """A context whose end can be watched."""
+
+
+@pytest.mark.parametrize("size", [1, 2**17])
+def test_a_refused_request_does_not_stay_in_memory(tmp_path, size):
+    """Not even until the next collection: its context may have 16 MB."""
+
+    async def story():
+        async with trial(tmp_path) as writer:
+            context = Kept(nothing="x" * size)
+            seen = weakref.ref(context)
+            gc.collect()
+            gc.disable()
+            try:
+                try:
+                    await writer.submit(Decide(NAME, DecideRequest(context=context), bytes(16)))
+                except ServiceError:
+                    del context
+                await asyncio.sleep(0.01)
+                assert seen() is None
+            finally:
+                gc.enable()
+
+    ran(story())

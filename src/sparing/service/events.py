@@ -189,16 +189,26 @@ class SteadyClock:
     TOLERANCE = 60 * SECOND
 
     def __init__(self, wall: Callable[[], int] = now, steady: Callable[[], int] = _since_boot) -> None:
-        self._wall, self._steady, self.jump = wall, steady, 0
-        self._offset = wall() - steady()
+        self._wall, self.steady, self.jump = wall, steady, 0
+        self.offset = wall() - steady()
 
     def __call__(self) -> int:
-        passed = self._steady()
+        passed = self.steady()
         offset = self._wall() - passed
-        self.jump = offset - self._offset
+        self.jump = offset - self.offset
         if abs(self.jump) <= self.TOLERANCE:
-            self._offset, self.jump = offset, 0
-        return self._offset + passed
+            self.offset, self.jump = offset, 0
+        return self.offset + passed
+
+    def start(self, other: int | None, last: int) -> None:
+        """Begin with another clock's time, if it disagrees with the machine's and is nearer to that of the last event."""
+        passed = self.steady()
+        mine = self.offset + passed
+        if other is None or not last or abs(other - mine) <= self.TOLERANCE:
+            return
+        if abs(other - last) < abs(mine - last):
+            self.offset = other - passed
+            self()
 
 
 def time_text(ts: int) -> str:

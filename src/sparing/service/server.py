@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from sparing.asking.answers import with_actions, with_answers
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
-from sparing.service import dashboard, erasure, events, experiments, snapshots, summing
+from sparing.service import clock_file, dashboard, erasure, events, experiments, snapshots, summing
 from sparing.service.errors import ServiceError, print_traceback, tell_operator, validation_detail
 from sparing.service.http.auth import Guard
 from sparing.service.messages import Options, OptionsPatch
@@ -118,6 +118,11 @@ class Service:
                 f"The clock of this machine jumped by {jump / events.SECOND:+,.0f} seconds; the service goes on with the time before. "
                 "Correct the clock. If the new time is right, restart the service"
             )
+        if self.writer.ahead > events.SteadyClock.TOLERANCE:
+            found.append(
+                f"The last event is dated {self.writer.ahead / events.SECOND:,.0f} seconds after this machine's time: a clock was wrong, or is. Until "
+                "then no window closes and no budget is renewed. Correct the clock, or restore a backup"
+            )
         return found
 
     def _slow(self) -> list[str]:
@@ -145,13 +150,30 @@ class Service:
         if not self.shared and not self.settings.folder.exists():
             self.guard.check_exposed()
         await self.store.open(create=True)
+        await self._start_clock()
         await self.guard.refresh()
         self.guard.check_exposed()
         await self.writer.catch_up()
         await summing.sum_old_stores(self.writer)
 
+    async def _start_clock(self) -> None:
+        """Compare the machine's clock with the database's, or with that of a service that crashed here; one of them may be wrong."""
+        if not isinstance(self.clock, events.SteadyClock):
+            return
+        ((last,),) = await self.store.driver.read("select last_ts from store")
+        other = await self.store.driver.time()
+        if other is None:
+            noted = clock_file.read_offset(self.settings.folder)
+            other = None if noted is None else noted + self.clock.steady()
+        self.clock.start(other, int(last))
+
+    def _note_clock(self) -> None:
+        if isinstance(self.clock, events.SteadyClock) and not self.shared:
+            clock_file.write_offset(self.settings.folder, self.clock.offset)
+
     async def start(self) -> None:
         await self.open()
+        self._note_clock()
         for experiment in self.registry:
             await asyncio.to_thread(experiment.model.learner.warm_up)
             await snapshots.delete_old_snapshots(self.writer, experiment)
@@ -174,6 +196,8 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if was_ready and not self.shared:
+            clock_file.remove(self.settings.folder)
         await self.writer.stop()
         if was_ready and not self.shared:
             for experiment in self.registry:
@@ -229,6 +253,7 @@ class Service:
 
     async def _maintain(self) -> None:
         """Write snapshots after many events; erase contexts past their retention."""
+        self._note_clock()
         for experiment in list(self.registry):
             await erasure.expire_contexts(self.writer, experiment, self.clock())
             await dashboard.keep_counts(self.writer, experiment)

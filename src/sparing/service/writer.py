@@ -92,6 +92,7 @@ class Writer:
         self._recent = RecentDecisions()
         self._task: asyncio.Task[None] | None = None
         self.groups = self.decided = 0
+        self.ahead = 0  # microseconds by which the last event was later than the clock
         self.decided_seconds = 0.0
         self.latencies: deque[float] = deque(maxlen=2000)  # seconds from a decision's request to its commit
 
@@ -121,7 +122,10 @@ class Writer:
         future = asyncio.get_running_loop().create_future()
         self._queue.append((work, future, time.monotonic()))
         self._come.set()
-        return await future
+        try:
+            return await future
+        finally:
+            del future  # its exception refers to this frame: without this, a refused request stays in memory until the next collection
 
     async def submit_all(self, works: Sequence[Request]) -> list[Any]:
         """Return the answers in order, with an error in the place of a failed one."""
@@ -139,6 +143,7 @@ class Writer:
             group = [self._queue.popleft() for _ in range(min(MAX_GROUP, len(self._queue)))]
             async with self._exclusive:
                 await self._serve(group)
+            del group  # nothing of it stays while the next one is waited for
 
     async def _serve(self, group: list[QueuedRequest]) -> None:
         answers: list[Any]
@@ -237,7 +242,9 @@ class Writer:
             await self.registry.reread(self._spoilt)
             self._spoilt = set()
             await self._apply_committed(rows.last_seq)
-            transaction = TransactionHandler(self.registry, rows, self.clock())
+            now = self.clock()
+            self.ahead = max(rows.last_ts - now, 0)
+            transaction = TransactionHandler(self.registry, rows, now)
             result = await operation(transaction)
             await self.store.write(rows)
             await self.store.commit()
@@ -284,4 +291,6 @@ def _result_or_error(transaction: TransactionHandler, work: Request) -> Any:
     try:
         return transaction.run(work)
     except SparingError as problem:
-        return problem
+        # Frames of the transaction refer to the answers, so with its traceback a refused request would stay in memory until a collection.
+        problem.__context__ = None
+        return problem.with_traceback(None)

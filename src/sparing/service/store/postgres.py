@@ -293,6 +293,11 @@ class Postgres:
         except SparingError as error:
             raise StoreError(str(error)) from None
 
+    async def time(self) -> int:
+        """Return the server's time of day, in microseconds."""
+        ((now,),) = await self.read("select (extract(epoch from clock_timestamp()) * 1000000)::bigint")
+        return int(now)
+
     async def size(self) -> int:
         ((size,),) = await self.read("select pg_database_size(current_database())")
         return int(size)

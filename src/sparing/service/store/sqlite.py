@@ -152,6 +152,9 @@ class Sqlite:
         finally:
             self._reader.execute("rollback")
 
+    async def time(self) -> None:
+        """There is no clock but the machine's."""
+
     async def size(self) -> int:
         log = self.path.with_name(self.path.name + "-wal")
         return sum(path.stat().st_size for path in (self.path, log) if path.exists())
