@@ -111,16 +111,17 @@ export class Client {
     return this._batches("/decide/batch", "decisions", asked, timeoutMs);
   }
 
-  /** Send the reward of a decision. @param {any} decision @param {number} value @param {{action?: any, timeoutMs?: number}} settings @returns {Promise<any>} */
-  async reward(decision, value, { action, timeoutMs = DEFAULT_TIMEOUT } = {}) {
+  /** Send the reward of a decision. @param {any} decision @param {number} value @param {{action?: any, rewardId?: string, timeoutMs?: number}} settings @returns {Promise<any>} */
+  async reward(decision, value, { action, rewardId = newId(), timeoutMs = DEFAULT_TIMEOUT } = {}) {
     const id = idOf(decision);
     if (!id && typeof decision !== "string") return null;
-    return this._call("POST", `/decisions/${inPath(id)}/reward`, action === undefined ? { value } : { value, action }, timeoutMs);
+    const body = { value, reward_id: rewardId, ...(action === undefined ? {} : { action }) };
+    return this._call("POST", `/decisions/${inPath(id)}/reward`, body, timeoutMs);
   }
 
   /** Send the rewards of many decisions. @param {Iterable<[any, number]>} rewards @param {{timeoutMs?: number}} settings @returns {Promise<any[]>} */
   async rewardMany(rewards, { timeoutMs = DEFAULT_TIMEOUT } = {}) {
-    const listed = Array.from(rewards, ([decision, value]) => ({ decision_id: idOf(decision), value }));
+    const listed = Array.from(rewards, ([decision, value]) => ({ decision_id: idOf(decision), value, reward_id: newId() }));
     const items = await this._batches("/rewards/batch", "rewards", listed.filter((one) => one.decision_id), timeoutMs);
     return listed.map((one) => (one.decision_id ? items.shift() : null));
   }

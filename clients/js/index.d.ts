@@ -148,8 +148,15 @@ export class Client {
   /** Decide in many contexts: answers in their order, a ServiceProblem for each refused one. */
   decideMany(contexts: Iterable<Context | DecideRequest>, settings?: CallSettings): Promise<(Decision | ServiceProblem)[]>;
 
-  /** Send the reward of a decision, given as the answer, its id or its request_id; null for the client's own fallback. */
-  reward(decision: Decision | ShadowCall | QueuedAsk | string, value: number, settings?: CallSettings & { action?: Label }): Promise<RewardAnswer | null>;
+  /**
+   * Send the reward of a decision, given as the answer, its id or its request_id; null for the client's own fallback.
+   * Of a partial reward (`aggregate=sum`), the same `rewardId` counts once; by default a new one for each call.
+   */
+  reward(
+    decision: Decision | ShadowCall | QueuedAsk | string,
+    value: number,
+    settings?: CallSettings & { action?: Label; rewardId?: string },
+  ): Promise<RewardAnswer | null>;
 
   /** Send the rewards of many decisions: answers in their order, null for each fallback. */
   rewardMany(

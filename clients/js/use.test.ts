@@ -14,7 +14,7 @@ export async function visit(): Promise<RewardAnswer | null> {
   await client.reward(decision, "1");
   // @ts-expect-error the column of a decision is misspelt
   decision.needsReward;
-  return client.reward(decision, 1, { action: "red" });
+  return client.reward(decision, 1, { action: "red", rewardId: "order 7" });
 }
 
 export async function batch(): Promise<number> {

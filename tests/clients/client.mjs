@@ -70,6 +70,25 @@ const cases = {
     return { ids: sent.map((body) => JSON.parse(body).request_id), answer, made: (await made()).slice(before) };
   },
 
+  async parts() {
+    let lost = 0;
+    const client = new Client(url, "banners", {
+      ...PATIENT,
+      async fetch(address, given) {
+        const response = await fetch(address, given);
+        if (lost-- > 0) throw new TypeError("the answer was lost");
+        return response;
+      },
+    });
+    const decision = await client.decide(VISIT);
+    lost = 2;
+    const answers = [await client.reward(decision, 0.25)];
+    lost = 1;
+    answers.push(...(await client.rewardMany([[decision, 0.125]])));
+    for (const value of [0.5, 0.5]) answers.push(await client.reward(decision, value, { rewardId: "order 7" }));
+    return answers.map((each) => each.status);
+  },
+
   async shadow() {
     const client = new Client(url, "banners", PATIENT);
     const also = [];

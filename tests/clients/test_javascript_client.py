@@ -1,11 +1,13 @@
 """The JavaScript client against the real service: decisions and rewards, lost answers, silence, keys, and a service that is killed."""
 
+import contextlib
 import itertools
 import json
 import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -80,6 +82,19 @@ def test_lost_answers_make_one_decision(url):
     assert len(found["ids"]) == 3
     assert len(set(found["ids"])) == 1
     assert found["made"] == [found["answer"]["decision_id"]]
+
+
+def test_a_part_whose_answer_was_lost_counts_once(tmp_path):
+    settings = ServerSettings(tmp_path / "store", durability="process")
+    rules = {"aggregate": "sum", "reward_window": 3600.0, "check": 1.0}
+    with running(made(settings, "banners", columns_log(), **rules)) as address:
+        assert case("parts", address) == ["duplicate", "duplicate", "part", "duplicate"]
+    with contextlib.closing(sqlite3.connect(settings.folder / "store.sqlite")) as store:
+        assert store.execute("select value from outcomes order by seq").fetchall() == [
+            (0.25,),
+            (0.125,),
+            (0.5,),
+        ]
 
 
 def test_shadow_calls_and_the_queue(tmp_path):
