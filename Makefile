@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo site reproduce bench tables test thorough lint types unit browser database clocks node dist format lock clean
+.PHONY: help demo site reproduce bench tables test thorough lint types unit browser database clocks node dist release format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -67,6 +67,10 @@ dist: $(VENV)/ready  ## build the source archive and the wheel into dist/, and c
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation --outdir dist .
 	$(BIN)/twine check --strict dist/*
+
+release: $(VENV)/ready  ## give the newest section of the changelog its date and its version to every file that has one, then build; nothing is committed or uploaded
+	$(BIN)/python -m research release
+	$(MAKE) dist
 
 format: $(VENV)/ready  ## rewrite the code in the project's format
 	$(BIN)/ruff format .

@@ -1,10 +1,11 @@
-"""The commands of research: `python -m research` with `bench`, `front`, `reproduce`, `site` or `tables`."""
+"""The commands of research: `python -m research` with `bench`, `front`, `release`, `reproduce`, `site` or `tables`."""
 
 import typer
 
 from research.bench.command import bench
 from research.front.command import front
 from research.paper.command import reproduce
+from research.release import release
 from research.site.command import site
 from research.tables.command import tables
 from sparing.cli import terminal
@@ -19,6 +20,7 @@ app = typer.Typer(
 )
 app.command("bench")(bench)
 app.command("front")(front)
+app.command("release")(release)
 app.command("reproduce")(reproduce)
 app.command("site")(site)
 app.command("tables")(tables)

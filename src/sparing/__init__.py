@@ -6,13 +6,13 @@ Public names are listed in `__init__.pyi`, one import per line, and load on firs
 import importlib
 from typing import Any
 
-__version__ = "0.2.0"
+__version__ = "0.3.0.dev0"
 
 _LINES = __spec__.loader.get_data(f"{__path__[0]}/__init__.pyi").decode().splitlines()
 _HOMES = {words[3]: words[1] for words in map(str.split, _LINES) if words[:1] == ["from"]}
 
 _RENAMED = {"Summary": "LogSummary", "given": "supported_actions", "top": "most_logged"}
-"""Names of 0.1 that warn and still work in 0.2."""
+"""Names of 0.1 that warn and still work."""
 
 __all__ = sorted(_HOMES)
 

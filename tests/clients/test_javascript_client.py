@@ -281,7 +281,7 @@ def test_one_version_one_licence_and_no_registry():
         json.loads((home / name).read_text(encoding="utf-8"))
         for name in ("package.json", "package-lock.json")
     )
-    assert package["version"] == lock["version"] == sparing.__version__
+    assert package["version"] == lock["version"] == sparing.__version__.replace(".dev", "-dev.")
     assert (home / "LICENSE").read_bytes() == (home.parents[1] / "LICENSE").read_bytes()
     assert not [each for each in lock["packages"].values() if "resolved" in each]
     assert all("integrity" in each for name, each in lock["packages"].items() if name)

@@ -1,4 +1,4 @@
-"""Deprecated names of functions that `sparing.log` has now; removed in 0.3."""
+"""Deprecated names of functions that `sparing.log` has now; removed in 0.4."""
 
 import warnings
 from collections.abc import Callable
