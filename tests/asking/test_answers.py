@@ -79,6 +79,24 @@ def test_a_spreadsheet_may_part_cells_by_semicolons_and_mangle_columns(asked, tm
     assert str(queue.tell(tmp_path / "q.csv").verdict) == str(plain.verdict)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16", "cp1252"])
+def test_a_spreadsheet_may_write_its_own_encoding_and_sort_lines(asked, tmp_path, encoding):
+    """Excel's "Unicode text" and its plain CSV; what is learnt does not depend on the order of lines, to the last bit."""
+    _, queue = asked
+    path = tmp_path / "q.csv"
+    queue.write(path)
+    filled(path, ["1,0", "0", "1", "", "0,0", "1"])
+
+    def sort(rows):
+        rows[:] = [{**row, "why": "für größere Läden"} for row in reversed(rows)]
+
+    rewritten(path, sort, ";")
+    path.write_bytes(path.read_text(encoding="utf-8").encode(encoding))
+    plain, moved = queue.tell([1, 0, 1, None, 0, 1]), queue.tell(path)
+    assert moved.learner.digest() == plain.learner.digest()
+    assert [call.id for call in moved.queue.calls] == [call.id for call in plain.queue.calls]
+
+
 def test_every_mistake_is_named_by_its_line_and_nothing_is_taken_in(asked, tmp_path):
     _, queue = asked
     path = tmp_path / "queue.csv"
@@ -109,7 +127,11 @@ def test_every_mistake_is_named_by_its_line_and_nothing_is_taken_in(asked, tmp_p
         assert f"line {number}: " in line
         assert what in line
     assert not queue.answered
-    for text, said in [("a,b\n1,2\n", "no column 'id'"), ("id,reward\nr1-0,1,2\n", "3 cells"), ("", "'id'")]:
+    for text, said in [
+        ("a,b\n1,2\n", "no column 'id'"),
+        ("id,reward\nr1-0,1,2\n", "3 cells"),
+        ("", "is empty"),
+    ]:
         path.write_text(text)
         with pytest.raises(LogError, match=said):
             queue.tell(path)
@@ -148,7 +170,7 @@ def test_answers_are_rows_of_the_log_without_propensities(asked, tmp_path):
     values = [1, 0, 1, 1, 0, 1]
     filled(tmp_path / "queue.csv", values)
     judged = judged_rows(log, [tmp_path / "queue.csv"])
-    np.testing.assert_array_equal(judged.contexts, log.contexts[[call.row for call in queue.calls]])
+    np.testing.assert_array_equal(judged.contexts, log.contexts[sorted(call.row for call in queue.calls)])
     both = with_answers(log, judged)
     assert (both.n_rows, both.propensities) == (log.n_rows + 6, None)
     after, direct = queue.tell(values), sparing.economical(both, call_cost=0.001, horizon=5000)

@@ -20,7 +20,7 @@ from sparing.log.columns import ColumnRoles
 from sparing.log.labels import is_unicode, label_text, missing, shorten, whole_numbers
 from sparing.log.limits import LARGEST
 from sparing.log.rows import AnyLog, RewardSummary, append_judged, reward_summary
-from sparing.log.text_files import existing, is_path, open_text, readable_errors
+from sparing.log.text_files import encoding_of, existing, is_path, open_text, readable_errors
 
 if TYPE_CHECKING:
     from sparing.asking.ask import Queue
@@ -113,7 +113,12 @@ def entries(path: str | os.PathLike[str]) -> Iterator[AnswerRow]:
     """The rows of a file of answers; blank lines are skipped."""
     target = existing(path)
     with readable_errors(target, "cannot be read as CSV"), open_text(target) as file:
-        text = file.read().decode("utf-8-sig")
+        content = file.read()
+        text = content.decode(encoding_of(content, str(target))[0]).removeprefix("\ufeff")
+    if not text.strip():
+        raise LogError(
+            f"{target} is empty; expected a file that `sparing ask` wrote, with its column `reward` filled in"
+        )
     first = text.split("\n", 1)[0]
     delimiter = max(DELIMITERS, key=lambda mark: first.count(mark))
     with readable_errors(target, "cannot be read as CSV"):
@@ -250,7 +255,8 @@ def resolve(
         raise LogError(
             f"{len(mistakes):,} of {len(found):,} answers cannot be taken in, and none was:\n{lines}{more}"
         )
-    taken = [Answer(*pair, value) for pair, (_, value) in answers.items() if pair not in before]
+    # in the order of the pool: what is learnt does not depend on how the lines of a file are sorted
+    taken = [Answer(*pair, value) for pair, (_, value) in sorted(answers.items()) if pair not in before]
     return taken, [pair for pair in waiting if pair not in answers], tuple(names)
 
 
