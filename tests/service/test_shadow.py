@@ -305,6 +305,19 @@ def test_exports_have_what_was_served_and_all_without_propensities(tmp_path):
         export(tmp_path / "store", NAME, "csv", tmp_path / "no.csv", rows="some")
 
 
+def test_an_export_without_served_rewards_says_where_the_rewards_are(tmp_path):
+    """With shadow calls alone, as in the guide, the first export is empty."""
+
+    async def story():
+        async with trial(tmp_path / "store", "economical", Options(asking="shadow")) as writer:
+            return await live(writer, 1, 20)
+
+    calls = sum(answer.also is not None for answer in ran(story()))
+    assert calls > 5
+    with pytest.raises(sparing.errors.LogError, match=rf"{calls} rewards are of shadow calls.*rows=all"):
+        export(tmp_path / "store", NAME, "parquet", tmp_path / "served.parquet")
+
+
 def test_the_comparison_counts_what_was_served(tmp_path):
     """The policy's mean is that of checks: whatever shadow calls earn changes nothing, and neither do their counts."""
 

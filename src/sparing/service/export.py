@@ -116,8 +116,9 @@ async def rewarded(store: Store, name: str, wanted: str = "served") -> tuple[Log
         after = some[-1].decision.seq
         rows.end_chunk()
     if not rows.kept:
+        why = "".join(f"; {count:,} {reason}" for reason, count in rows.left_out.items())
         raise LogError(
-            f"experiment {name} has no decision with both a reward and a context; there is nothing to export"
+            f"experiment {name} has no decision with both a reward and a context{why}; there is nothing to export"
         )
     return rows.log(), rows.extra_columns(), rows.notes()
 
