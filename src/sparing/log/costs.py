@@ -11,7 +11,7 @@ from sparing.errors import InputError, SettingError, UnitWarning
 from sparing.log.labels import label_text, normalize_label, shorten
 from sparing.log.limits import LARGEST
 
-CostsOption = Mapping[Hashable, float] | Sequence[float] | np.ndarray | None
+CostsOption = Mapping[Any, float] | Sequence[float] | np.ndarray | None
 """Cost of each action by its label, or as one number per action in the order of the labels."""
 
 
