@@ -35,7 +35,7 @@ def test_the_desk_is_told_from_raw_rows_to_money(desk):
     folder, result = desk
     text = result.stdout
     assert "simulated" in text
-    assert "premium  handler    earned" in text
+    assert "premium  handler    saved" in text
     assert "action new-llm never tried" in text
     assert "where premium is false: action agent never tried" in text
     assert "economical had" in text
@@ -57,6 +57,7 @@ def test_what_comes_next_runs_as_printed(monkeypatch, tmp_path):
     result = run("demo", "--seeds", "1", "--out", str(tmp_path))
     after = result.stdout.partition("Next:\n")[2].strip().split("\n")
     audited, planned = (shlex.split(line.partition("sparing ")[2]) for line in after)
+    assert planned[planned.index("--costs") + 1].split(",")[3] == "agent=4"
     done = run(*audited)
     assert done.exit_code == 0, done.output
     assert "never tried: 1 action (new-llm)" in done.stdout

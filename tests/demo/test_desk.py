@@ -41,11 +41,27 @@ def test_the_file_is_the_log(tmp_path):
     assert "received: time" in given.encoder.described()
 
 
-def test_a_reward_is_the_call_saved_less_the_answers_price():
-    table = desk.logged_table(1000, rng(2))
-    for handler, euros in zip(table[desk.ACTION], table[desk.REWARD], strict=True):
-        price = desk.PRICES[handler]
-        assert euros in (round(desk.SOLVED - price, 2), round(-price, 2))
+def test_a_reward_is_the_call_saved_and_costs_are_known_apart():
+    """Every learner learns rewards of 0 or the call's value, and compares them less the prices of answers."""
+    assert set(desk.logged_table(1000, rng(2))[desk.REWARD]) == {0.0, desk.SOLVED}
+    log = desk.begin(SMALL, desk.first_table(SMALL)).log
+    for name, learner in SMALL.learners(log, 0).items():
+        assert learner.costs == desk.PRICES, name
+    drawn = desk.tickets(50, rng(7))
+    stream = desk.live_stream(drawn, log.encoder.encode_table(drawn.columns), rng(8))
+    assert {stream.reward(t, 3) for t in range(50)} == {0.0, desk.SOLVED}
+
+
+def test_what_is_earned_is_after_the_answers_cost(result):
+    """The best in each round is that of what is saved less the price; the sums are those of the actions played."""
+    prices = np.array(list(desk.PRICES.values()))
+    for number, seed in enumerate(SMALL.seeds):
+        drawn = desk.tickets(SMALL.rounds, np.random.default_rng([seed, 2]), first=SMALL.rows)
+        net = desk.SOLVED * drawn.chances - prices
+        np.testing.assert_allclose(result[desk.TRUTH].runs[number].earned, net.max(axis=1))
+        for outcome in result.outcomes:
+            run = outcome.runs[number]
+            np.testing.assert_allclose(run.earned, net[np.arange(SMALL.rounds), run.actions])
 
 
 def test_rewards_have_the_means_that_the_truth_says():

@@ -38,9 +38,16 @@ SHADOW_CALLS = "shadow calls and the queue of open calls (0.3)"
 
 NEW_PRIOR = "the hyperprior of real problems, scales integrated, joint worlds (0.3)"
 
+COSTS_APART = "the demo's answers have known costs, no longer inside the reward (0.3)"
+
 EXPECTED_CHANGES = {
     "plan-*:*": NEW_PRIOR,
-    "demo:learners/*": NEW_PRIOR,
+    "demo:learners/*": f"{NEW_PRIOR}; {COSTS_APART}",
+    "demo:setting/radius_scale": COSTS_APART,
+    "demo:audit/certified/*": COSTS_APART,
+    "demo:audit/per_action/*": COSTS_APART,
+    "demo:audit/gaps/*/upside": COSTS_APART,
+    "demo:audit/rewards/*": COSTS_APART,
     "evaluate-*:estimates/aipw/*": "cross-fitted on other folds (0.2)",
     "evaluate-*:estimates/mlips/*": "propensities are fitted on other folds and rows (0.2)",
     "evaluate-bootstrap:estimates/*/*low": NEW_DRAWS,

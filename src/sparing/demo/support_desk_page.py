@@ -44,9 +44,14 @@ def opening(setting: DeskSetting) -> str:
     price = f"{cost:.2f}" if cost == round(cost, 2) else f"{cost:g}"
     return (
         "A simulated support desk, so that the true rewards are known. Who should answer a ticket: a template, a language model or an "
-        f"agent? A solved ticket saves a phone call, {support_desk.SOLVED:.2f} EUR, less what the answer costs; whether it was solved is known "
-        f"only if a person reviews the answer, which costs {price} EUR. Last quarter every answer was reviewed; {support_desk.NEW} was not there yet."
+        f"agent? A solved ticket saves a phone call, {support_desk.SOLVED:.2f} EUR; whether it was solved is known only if a person reviews "
+        f"the answer, which costs {price} EUR. What an answer itself costs is known: {_prices(': ')} EUR. "
+        f"Last quarter every answer was reviewed; {support_desk.NEW} was not there yet."
     )
+
+
+def _prices(between: str) -> str:
+    return ", ".join(f"{name}{between}{price:.2f}" for name, price in support_desk.PRICES.items())
 
 
 def sample(table: Mapping[str, list[Any]]) -> list[list[str]]:
@@ -67,9 +72,7 @@ def _cell(value: Any) -> str:
 def audit_text(begun: DeskStart) -> list[str]:
     """Return the audit of the log as lines: size, mean reward, and its gaps."""
     audit = begun.audit
-    first = (
-        f"{audit.rows:,} rows; the answers earned {audit.reward_mean:.2f} EUR each. Not covered by the log:"
-    )
+    first = f"{audit.rows:,} rows; the answers saved {audit.reward_mean:.2f} EUR each, before their cost. Not covered by the log:"
     return [first, *map(str, audit.gap_map.gaps)]
 
 
@@ -120,7 +123,7 @@ def method(result: DeskResult) -> str:
     tolerance = "its default" if setting.tolerance is None else f"tolerance {setting.tolerance:g}"
     return (
         f"Computed now ({seeds}): each run has its own log and tickets; in it, all learners meet the same tickets with the same noise. "
-        f"Earned: expected under the truth; net = earned − paid. LinUCB (alpha {setting.alpha:g}) begins from nothing, warm-started "
+        f"Earned: what is saved less what the answers cost, expected under the truth; net = earned − paid. All learners know the costs, and learn what is saved. LinUCB (alpha {setting.alpha:g}) begins from nothing, warm-started "
         f"(radius × {setting.radius_scale:g}) from the log; both have every answer reviewed, at the best of three settings tried on other seeds. "
         f"confident: {tolerance}. economical: with the price and {setting.rounds:,} tickets as horizon, else defaults."
     )
@@ -132,7 +135,8 @@ def commands(setting: DeskSetting, path: str | os.PathLike[str]) -> list[str]:
         f"{shlex.quote(os.fspath(path))} --action {support_desk.ACTION} --reward {support_desk.REWARD} "
         f"--actions {','.join(support_desk.HANDLERS)}"
     )
-    priced = f"--call-cost {setting.call_cost:g} --horizon {setting.rounds}"
+    costs = ",".join(f"{name}={price:g}" for name, price in support_desk.PRICES.items())
+    priced = f"--costs {costs} --call-cost {setting.call_cost:g} --horizon {setting.rounds}"
     return [f"audit {log}", f"plan {log} {priced}"]
 
 
