@@ -582,10 +582,10 @@ class Core:
     def match_calls(self, calls: Iterable[PendingCall]) -> list[int]:
         """The numbers of saved calls: the imputed ones are among those of `restore_pending`, the others are added."""
         numbers: dict[tuple[int, bytes, float | None], list[int]] = {}
-        for call, pending in self._pending.items():
+        wanted, found = list(calls), []
+        for call, pending in self._pending.items() if wanted else ():
             numbers.setdefault((pending.action, pending.x.tobytes(), pending.predicted), []).append(call)
-        found = []
-        for pending in calls:
+        for pending in wanted:
             if pending.imputed:
                 key = pending.action, pending.x.tobytes(), pending.predicted
                 if not numbers.get(key):

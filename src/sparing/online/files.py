@@ -152,7 +152,8 @@ def _read_calls(arrays: dict[str, np.ndarray], learner: Learner) -> list[Pending
     _check_array("calls/contexts", contexts, (m, learner.n_features), np.float64, -LARGEST, LARGEST)
     _check_array("calls/predicted", predicted, (m,), np.float64)
     return [
-        PendingCall(int(a), x.copy(), float(p)) for a, x, p in zip(actions, contexts, predicted, strict=True)
+        PendingCall(a, x.copy(), p)
+        for a, x, p in zip(actions.tolist(), contexts, predicted.tolist(), strict=True)
     ]
 
 

@@ -1,8 +1,11 @@
 """State files: base states and snapshots of an experiment, arrays and JSON in one file."""
 
+import contextlib
 import functools
+import gc
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -101,8 +104,20 @@ def file_hash(path: str | os.PathLike[str]) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
+@contextlib.contextmanager
+def _without_collections() -> Iterator[None]:
+    """Collect no garbage meanwhile: a collection looks through all objects, and hundreds of thousands are made that stay."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> ExperimentState:
-    with archive.understanding(path, "state"):
+    with _without_collections(), archive.understanding(path, "state"):
         header, arrays = archive.read(path, KIND, VERSION)
         learner = from_parts(path, header["learner"], with_prefix(arrays, LEARNER))
         model = ExperimentState(experiment, learner, msgspec.convert(header["options"], Options), salt)
@@ -119,14 +134,16 @@ def load(path: str | os.PathLike[str], experiment: int, salt: bytes) -> Experime
 
 def _waiting(arrays: dict[str, np.ndarray], learner: Learner) -> list[tuple[int, PendingDecision]]:
     names = ("seq", "action", "predicted", "expires", "asked", "parts", "added")
-    columns: list[Any] = [arrays[name].tolist() for name in names]
-    found, calls = [], []
-    for x, seq, action, predicted, expires, asked, *counted in zip(arrays["x"], *columns, strict=True):
-        if not 0 <= action < learner.n_actions or x.shape != (learner.n_features,):
-            raise ValueError(f"a pending decision has action {action} and a context of shape {x.shape}")
-        calls.append(PendingCall(action, x.copy(), None if np.isnan(predicted) else predicted))
-        found.append((seq, None if expires == NEVER else expires, asked, *counted))
-    return [
-        (seq, PendingDecision(call, *rest))
-        for call, (seq, *rest) in zip(learner.match_calls(calls), found, strict=True)
+    seqs, actions, predicted, expires, *counted = [arrays[name].tolist() for name in names]
+    rows, shape = arrays["x"], (len(seqs), learner.n_features)
+    if rows.shape != shape or (seqs and not 0 <= min(actions) <= max(actions) < learner.n_actions):
+        raise ValueError(
+            f"contexts of pending decisions of shape {rows.shape}, or an action that there is not"
+        )
+    calls = [  # a context of an imputed call is the learner's own
+        PendingCall(action, x.copy(), None) if value != value else PendingCall(action, x, value)
+        for action, x, value in zip(actions, rows, predicted, strict=True)
     ]
+    due = [None if time == NEVER else time for time in expires]
+    waiting = map(PendingDecision, learner.match_calls(calls), due, *counted)
+    return list(zip(seqs, waiting, strict=True))
