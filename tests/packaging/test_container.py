@@ -45,3 +45,14 @@ def test_it_is_locked_to_the_tested_files():
     assert {name for name in service if service[name] != everything[name]} == set()
     assert needed("sparing", ["service"]) | needed("hatchling") <= {*service, "sparing"}
     assert not {"pytest", "matplotlib", "scikit-learn"} & set(service)
+
+
+def test_what_is_deployed_is_confined():
+    """The unit filters system calls and writes for its user alone; the container is warmed up by the user who serves; a proxy says that it had TLS."""
+    unit = (ROOT / "deploy" / "sparing.service").read_text(encoding="utf-8").splitlines()
+    assert {"SystemCallFilter=@system-service", "UMask=0077", "NoNewPrivileges=yes"} <= set(unit)
+    steps = (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    assert steps.index("USER 10001") < steps.index("RUN sparing warm-up")
+    assert any("--require-hashes" in step for step in steps)
+    proxy = (ROOT / "docs" / "how-to" / "proxy.md").read_text(encoding="utf-8")
+    assert "proxy_set_header X-Forwarded-Proto $scheme;" in proxy
