@@ -197,6 +197,33 @@ def _seven(rounds):
     return world.live_stream(rounds, np.random.default_rng(4))
 
 
+def test_who_serves_the_best_mean_looks_for_a_shift_too(tmp_path):
+    """In the shadow, too, the reward of the planned action is requested when a review asks for it; and the same is proposed."""
+    log = draw_log(WORLD, rows=3000, support="per-context", unsupported=0.0, seed=1)
+    learner = made("economical", log, call_cost=0.2, shift="auto")
+    blind = made("economical", log, call_cost=0.2)
+    theta = WORLD.theta - [0, 0, 3.0]
+    live = LinearWorld(theta=theta, noise=0.5).live_stream(200, np.random.default_rng(1))
+    asked = []
+    for t, x in enumerate(live.contexts):
+        assert blind.decide_in_shadow(x)[1] is None
+        decision, also = learner.decide_in_shadow(x)
+        if t == 100:
+            learner.save(tmp_path / "saved")
+            again = sparing.load(tmp_path / "saved")
+        if t > 100:
+            assert again.decide_in_shadow(x) == (decision, also)
+        if also is not None and not learner.shift.size:
+            asked.append(t)
+            assert also.reason == "spot-check"
+            assert also.action == decision.action
+        for one in (learner, again) if t >= 100 else (learner,):
+            if also is not None:
+                one.update(also, live.reward(t, learner.index(also.action)))
+    assert asked[0] == 8
+    assert learner.shift.size > 0
+
+
 def test_what_is_refused():
     for shift in ("often", "1", -1, math.nan):
         with pytest.raises(SettingError, match="shift"):

@@ -338,9 +338,7 @@ class Core:
         key = int.from_bytes(hashlib.blake2b(entropy, digest_size=8).digest()) >> 1
         with self._lock:
             share = self.spot_check if spot_checks else 0.0
-            chosen = self._choose(context, mask, context_id, key, share, costs)
-            if self.rounds < self.check_to and chosen[1] == NOT_WORTH:
-                chosen = self._requested(context, chosen)
+            chosen = self._requested(context, self._choose(context, mask, context_id, key, share, costs))
             return self._proposal(chosen, costs)
 
     def peek(self, x: np.ndarray, context_id: Hashable | None, number: int) -> Decision:
@@ -721,8 +719,10 @@ class Core:
         return Chances(kept, kept if called else spot_check * (1 - apart))
 
     def _requested(self, x: np.ndarray, chosen: Chosen) -> Chosen:
-        """The same action, with a reward call that a review of the shift between log and live asked for."""
-        action, _, mean, spread, chances, worth = chosen
+        """The same action, with a reward call where a review of the shift between log and live asked for one."""
+        action, reason, mean, spread, chances, worth = chosen
+        if self.rounds >= self.check_to or reason != NOT_WORTH:
+            return chosen
         return self._checked(x, (action, SPOT_CHECK, mean, spread, Chances(*2 * (chances.play,)), worth))
 
     def _checked(self, x: np.ndarray, chosen: Chosen) -> Chosen:

@@ -19,7 +19,7 @@ from sparing.model.prior import Prior
 from sparing.online import drift
 from sparing.online.alarms import Alarm, Watch
 from sparing.online.confidence_sets import ConfidenceSets
-from sparing.online.core import CALLS, DOUBLE, NOT_WORTH, Chosen, Context, Core, PendingCall, new
+from sparing.online.core import CALLS, DOUBLE, Chosen, Context, Core, PendingCall, new
 from sparing.online.decision import (
     Chances,
     Decision,
@@ -378,7 +378,7 @@ class Learner(Core):
                 action, quick, mean, spread = decide(sets.scratch.observed, context, allowed, bounds)
             if quick == UNSURE or action < 0:
                 choice = self._choose(context, allowed, context_id, key, share, priced)
-                if number < self.check_to and choice[1] == NOT_WORTH:
+                if number < self.check_to:
                     choice = self._requested(context, choice)
                 action, reason, mean, spread, chances, worth = choice
             else:
@@ -555,7 +555,7 @@ class Learner(Core):
         costs: np.ndarray | None,
     ) -> tuple[Chosen, Chosen | None]:
         """The best mean, which is served, and the call of its shadow; the caller holds the lock."""
-        plan = self._choose(x, allowed[:], context_id, key, spot_check, costs, True)
+        plan = self._requested(x, self._choose(x, allowed[:], context_id, key, spot_check, costs, True))
         _, reason, _, _, _, worth = plan
         bounds, observed = self.sets.bounds, self._views(costs)[0]
         best, mean, spread = runs.CHOOSE_BEST[bounds].call(observed, x, allowed, bounds)
