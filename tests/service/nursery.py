@@ -20,6 +20,9 @@ from sparing.service.messages import Options
 from sparing.service.server import ServerSettings, Service
 
 SHADOW = f"{NAME}-shadow"
+MOVING = {**LEARNERS["confident"], "shift": "auto", "half_life": 60}
+FORGETS = {"half_life": 40}
+"""Settings of both experiments: what they know fades and is reviewed while they are killed."""
 LATER = 0.1
 """Seconds by which a hasty service commits after its answer."""
 
@@ -47,10 +50,11 @@ async def prepare(settings, learner):
     service = Service(settings)
     await service.open()
     if not list(service.registry):
-        config = {"learner": "confident", "settings": LEARNERS["confident"], "columns": {}}
+        config = {"learner": "confident", "settings": MOVING, "columns": {}}
         await experiments.create(service.writer, NAME, LOG, learner, Options(check=0.1), config, who="test")
         # Every decision of this one has a shadow call.
-        options, other = Options(asking="shadow", check=0.1), experiments.make_learner("linucb", LOG, {})
+        options, other = Options(asking="shadow", check=0.1), experiments.make_learner("linucb", LOG, FORGETS)
+        config = {"learner": "linucb", "settings": FORGETS, "columns": {}}
         await experiments.create(service.writer, SHADOW, LOG, other, options, config, who="test")
     await service.store.close()
 
@@ -71,7 +75,7 @@ def serve(settings, kind, bound):
 
 def main(folder, address=None):
     settings = ServerSettings(Path(folder), address)
-    learner = experiments.make_learner("confident", LOG, LEARNERS["confident"])
+    learner = experiments.make_learner("confident", LOG, MOVING)
     asyncio.run(prepare(settings, learner))
     print("ready", flush=True)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

@@ -29,12 +29,20 @@ def patched(options, **changed):
     return ChangeSettings(NAME, events.OPTIONS, body, "test")
 
 
-@pytest.mark.parametrize("learner", ["economical", "confident", "certified", "lints"])
-def test_prices_and_costs_of_requests_are_replayed(tmp_path, learner):
+@pytest.mark.parametrize(
+    ("learner", "more"),
+    [
+        ("economical", {}),
+        ("confident", {}),
+        ("certified", {"growing": True}),
+        ("lints", {}),
+        ("economical", {"shift": "auto", "half_life": 40}),
+    ],
+)
+def test_prices_and_costs_of_requests_are_replayed(tmp_path, learner, more):
     async def story():
         options = Options(reward_window=60.0, holdout=0.1, check=0.1, explore=0.05)
-        growing = {"growing": True} if learner == "certified" else {}
-        async with trial(tmp_path, learner, options, clock=Clock(), costs=COSTS, **growing) as writer:
+        async with trial(tmp_path, learner, options, clock=Clock(), costs=COSTS, **more) as writer:
             model = writer.registry.get(NAME).model
             assert model.options.costs == COSTS == {str(k): v for k, v in model.learner.costs.items()}
             await live(writer, 1, 40, late=3)

@@ -105,12 +105,21 @@ async def eventful(writer, clock):
     await reward(writer, also.decision_id, 0.3, played)
 
 
-@pytest.mark.parametrize("learner", ["economical", "confident", "certified", "lints"])
-def test_a_replay_and_a_snapshot_give_the_state_bit_for_bit(tmp_path, learner):
+@pytest.mark.parametrize(
+    ("learner", "more"),
+    [
+        ("economical", {}),
+        ("confident", {}),
+        ("certified", {"growing": True}),
+        ("lints", {}),
+        ("economical", {"shift": "auto", "half_life": 40}),
+    ],
+)
+def test_a_replay_and_a_snapshot_give_the_state_bit_for_bit(tmp_path, learner, more):
     async def story():
-        clock, growing = Clock(), {"growing": True} if learner == "certified" else {}
+        clock = Clock()
         options = Options(asking="shadow", reward_window=60.0, holdout=0.1, check=0.1)
-        async with trial(tmp_path, learner, options, clock=clock, **growing) as writer:
+        async with trial(tmp_path, learner, options, clock=clock, **more) as writer:
             await eventful(writer, clock)
             model = model_of(writer)
             assert model.open, "some calls are open"
