@@ -91,9 +91,9 @@ class Moving:
         return volume - 0.5 * (ROWS + n) * math.log1p(squares / (ROWS * self.noise**2))
 
     def review(self):
-        """The likeliest shift, and the log Bayes factor of any against none; the shift is taken on if that is at least 20 to 1."""
+        """The likeliest shift, and the log Bayes factor of any against none; the shift is taken on if that is at least 100 to 1."""
         found = np.array([self.evidence(shift) for shift in SHIFTS]) - self.evidence(0.0)
         factor = float(np.log(np.mean(np.exp(found))))
-        if factor >= math.log(20):
+        if factor >= math.log(100):
             self.shift = max(self.shift, SHIFTS[int(found.argmax())])
         return factor

@@ -112,7 +112,8 @@ class Core:
     ) -> None:
         self.encoder = encoder or Encoder.raw(feature_names(None, sets.shape[1]))
         self.sets, self.rules, self.key = sets, tuple(rules), key
-        self.rounds = self.calls = self.next_entry = self.check_to = 0
+        self.rounds = self.calls = self.next_entry = 0
+        self.check_to = sets.arrays.check_to
         # The next round before which something fades or is reviewed, and whether anything is (`drift`).
         self.next_tick, self.follows_rounds = sets.arrays.next_tick, sets.arrays.next_tick != NEVER
         self._shape = (self.n_features,)

@@ -19,8 +19,8 @@ AUTO, NONE = "auto", "none"
 ShiftOption = str | float | None
 """`"auto"`, `"none"` (or None), or a number τ."""
 
-CERTAIN = math.log(20.0)
-"""Least log Bayes factor at which live rewards count as shifted. If they are not, one sequence of reviews in twenty exceeds it."""
+CERTAIN = math.log(100.0)
+"""Least log Bayes factor at which live rewards count as shifted. If they are not, one sequence of reviews in a hundred exceeds it."""
 
 SUSPICIOUS = math.log(3.0)
 """Log Bayes factor from which more rewards are requested, to be certain soon."""
@@ -28,8 +28,11 @@ SUSPICIOUS = math.log(3.0)
 FIRST, LATER = 8, 8
 """Reviews are at least so many rounds apart, and at least one part in so many of the rounds so far."""
 
-FOLLOWING = 4
-"""Rewards that `economical` requests in any case after a suspicious review."""
+AGAIN = 4
+"""A reward is requested in any case when the rounds have grown by this factor since one was."""
+
+LEANING, FOLLOWING = 4, 8
+"""Rewards that `economical` requests in any case after a review that leans towards a shift, and after a suspicious one."""
 
 SHORTEST = updates.FADES
 """Least half-life, in rounds."""
@@ -66,9 +69,13 @@ def resolve_shift(shift: ShiftOption) -> str | float | None:
 
 
 def begin_shift(sets: "ConfidenceSets", shift: str | float | None) -> None:
-    """Assume a shift τ from the start, or review it by live rewards."""
+    """Assume a shift τ from the start, or review it by live rewards, the first of which are requested.
+
+    A shift that is found early costs few rounds, and a call costs the same in all of them.
+    """
     if shift == AUTO:
-        sets.arrays.next_review = sets.arrays.next_tick = FIRST
+        a = sets.arrays
+        a.next_review = a.next_tick = a.check_to = a.checked_at = FIRST
     elif shift is not None:
         sets.apply_shift(float(shift))
 
@@ -171,15 +178,18 @@ def tick(core: "Core", rounds: int, *, clock: int | None = None, x: np.ndarray |
 def _plan_reviews(core: "Core", rounds: int) -> None:
     """Set the round of the next review; `economical` requests rewards from now on that say more about a shift.
 
-    It requests one whenever the number of rounds has doubled, one at every review that leans towards a shift, and several after a
-    suspicious one.
+    It requests the first ones (`begin_shift`), one whenever the number of rounds has quadrupled, and some after a review that leans
+    towards a shift.
     """
     a = core.sets.arrays
     a.next_review = rounds + max(FIRST, rounds // LATER)
     if not core.uses_voi or a.shift:
         return
-    if a.shift_evidence > 0 or rounds >= 2 * a.checked_at:
-        a.check_to, a.checked_at = rounds + (FOLLOWING if a.shift_evidence >= SUSPICIOUS else 1), rounds
+    wanted = 1 if rounds >= AGAIN * a.checked_at else 0
+    if a.shift_evidence > 0:
+        wanted = FOLLOWING if a.shift_evidence >= SUSPICIOUS else LEANING
+    if wanted:
+        a.check_to, a.checked_at = rounds + wanted, rounds
 
 
 def pass_round(core: "Core", ts: int) -> None:
