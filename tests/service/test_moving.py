@@ -1,21 +1,25 @@
 """Shift and forgetting in the service: by decisions or by time, changed on the way, replayed bit for bit in both stores."""
 
+import httpx
 import msgspec
+import numpy as np
 import pytest
 
 import sparing
 from service.building import LOG, NAME, Clock, contexts, decide, live, ran, replayed, reward, same, trial
+from service.serving import made, running
 from service.test_importing import OTHER, given
 from service.test_postgres import settled, two_workers
 from service.workers import decide as asked
 from service.workers import reward as rewarded
 from service.workers import small_log
 from sparing.errors import SettingError
-from sparing.service import dashboard, events, maintenance, state_files
+from sparing.service import Client, dashboard, events, maintenance, state_files
 from sparing.service.corrections import correct
 from sparing.service.experiment import half_life_clock
 from sparing.service.experiments import import_log
 from sparing.service.messages import Options
+from sparing.service.server import ServerSettings
 from sparing.service.transactions import ChangeSettings
 
 
@@ -104,6 +108,38 @@ def test_a_shift_is_found_in_the_service(tmp_path):
             assert not verdict.faults
 
     ran(story())
+
+
+def metric(base, name, **labels):
+    """A gauge of the experiment in /metrics."""
+    listed = ",".join(f'{key}="{labels[key]}"' for key in sorted(labels))
+    lines = httpx.get(f"{base}/metrics").text.splitlines()
+    (line,) = [line for line in lines if line.startswith(f"{name}{{{listed}}}")]
+    return float(line.rpartition(" ")[2])
+
+
+def test_metrics_tell_of_a_shift_and_of_changes(tmp_path):
+    rng, known = np.random.default_rng(0), LOG.action_names[int(LOG.counts.argmax())]
+    settings = made(ServerSettings(tmp_path), said={"shift": "auto"}, check=1.0)
+    with running(settings) as base, Client(base, "shop") as client:
+        told = []
+        for number in range(260):
+            answer = client.decide(list(rng.random(3)), eligible=[known])
+            assert answer.needs_reward
+            client.reward(answer, float(rng.normal(-9.0 if number < 130 else 3.0, 0.5)))
+            if number in (0, 129, 259):
+                told.append(
+                    [metric(base, "sparing_shift", experiment="shop")]
+                    + [
+                        metric(base, "sparing_changes", about=about, experiment="shop")
+                        for about in ("rewards", "contexts")
+                    ]
+                )
+        assert told[0] == [0, 0, 0]
+        assert told[1][0] > 0
+        assert told[1][1:] == [0, 0]
+        assert told[2][1] > 0
+        assert told[2][2] == 0
 
 
 def test_two_workers_fade_and_review_alike(on_postgres):
