@@ -23,6 +23,8 @@ NAMES = (
     "predicted",
     "intervals",
     "asked",
+    "shift",
+    "forgetting",
 )
 """The tables, each a module beside this one."""
 

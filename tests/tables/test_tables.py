@@ -38,7 +38,9 @@ def test_the_page_says_what_the_numbers_say(name):
         assert sorted(row["seed"]) == sorted(asked)
 
 
-@pytest.mark.parametrize(("name", "number"), [("shapes", 3), ("routing", 37), ("items", 12), ("holding", 7)])
+@pytest.mark.parametrize(
+    ("name", "number"), [("shapes", 3), ("routing", 37), ("items", 12), ("holding", 7), ("shift", 241)]
+)
 def test_a_run_again_gives_the_committed_numbers(name, number):
     one, found = load(name), committed(name)
     unit = one.units(one.full)[number]
