@@ -54,8 +54,10 @@ def units(setting: Setting) -> list[Record]:
     """A picture's curve, and a seed or a part of the histories, each."""
     common = asdict(setting)
     curves = [(CUT, how) for how in ("none", "auto")] + [(TRADED, how) for how in setting.half_lives]
-    runs = [{"picture": one, "how": how, "seed": seed} for one, how in curves for seed in setting.seeds]
-    parts = [{"picture": WATCHED, "how": "", "seed": part} for part in range(setting.pieces)]
+    runs: list[Record] = [
+        {"picture": one, "how": how, "seed": seed} for one, how in curves for seed in setting.seeds
+    ]
+    parts: list[Record] = [{"picture": WATCHED, "how": "", "seed": part} for part in range(setting.pieces)]
     return [{**each, **common} for each in (*runs, *parts)]
 
 
@@ -127,9 +129,9 @@ def _estimate(
     rewards: np.ndarray, mine: np.ndarray, stratum: int, known: np.ndarray, looks: np.ndarray
 ) -> MeanEstimate:
     """A variant's mean at each look, from the sums that the store keeps; no subject comes back."""
-    each = np.zeros((len(rewards), 2, 3))
-    each[:, stratum] = np.stack([mine, known, rewards * known], axis=1)
-    each = each.reshape(len(rewards), 6)
+    strata = np.zeros((len(rewards), 2, 3))
+    strata[:, stratum] = np.stack([mine, known, rewards * known], axis=1)
+    each = strata.reshape(len(rewards), 6)
     more = np.zeros((len(rewards), 3))
     more[:, stratum], more[:, 2] = rewards**2 * known, known * (stratum == 1)
     one, other = PAIRS

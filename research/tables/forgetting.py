@@ -11,7 +11,7 @@ from research.paper.frame import Frame
 from research.paper.synthetic import LIVE_STREAM
 from research.tables.part import Part, give, line, table
 from sparing.online import algorithms
-from sparing.simulation import ChangingWorld, LinearWorld, draw_log
+from sparing.simulation import ChangingWorld, LinearWorld, World, draw_log
 from sparing.simulation.simulate import play
 
 STILL, TRADED = "nothing", "actions trade places"
@@ -62,7 +62,7 @@ def played(unit: Record, half_life: int) -> tuple[int, np.ndarray]:
     seed, shape = unit["seed"], (unit["n_actions"], unit["n_features"])
     world = LinearWorld(n_actions=shape[0], n_features=shape[1], noise=unit["noise"], seed=seed)
     log = draw_log(world, rows=unit["logged"], support="never-logged", unsupported=0.2, seed=seed)
-    live = world
+    live: World = world
     if unit["change"] == TRADED:
         order = np.random.default_rng([seed, MOVED]).permutation(shape[0])
         live = ChangingWorld([world, LinearWorld(theta=world.theta[order])], [unit["rounds"] // 2])

@@ -126,7 +126,7 @@ def run(unit: Record) -> Record:
         )
         trace = play(learner, stream)
         earned = stream.means[np.arange(len(stream)), trace.actions].sum()
-        row = {
+        row: Record = {
             "shift": shift or "none",
             "calls": int(trace.needs_reward.sum()),
             "regret": best - float(earned),
