@@ -109,7 +109,8 @@ def _unpack(commit: str, place: Path) -> None:
         ["git", "-C", str(HERE), "archive", commit], capture_output=True, check=True
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
-        packed.extractall(place)  # what git archived; Python before 3.11.4 has no filters
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # new in Python 3.11.4
+        packed.extractall(place)  # what git archived
 
 
 def _check(checkout: Path) -> None:

@@ -265,7 +265,8 @@ def unpack(path, folder):
     """The folder again."""
     folder.mkdir(parents=True)
     with tarfile.open(path) as packed:
-        packed.extractall(folder)  # our own archive; Python before 3.11.4 has no filters
+        packed.extraction_filter = getattr(tarfile, "data_filter", None)  # new in Python 3.11.4
+        packed.extractall(folder)  # our own archive
     return folder
 
 
