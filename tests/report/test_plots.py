@@ -80,6 +80,23 @@ def test_axes_in_axes_out(results, name, axes):
     assert min(contrast(mark, ground) for mark in marks) >= 2
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_texts_stay_in_a_figure_as_wide_as_a_phone(results, name):
+    """Labels, title and legend at 3.9 × 3.9 inches, with a long name of an action beside the axes."""
+    figure = Figure(layout="constrained", figsize=(3.9, 3.9))
+    canvas = FigureCanvasAgg(figure)
+    axes = results[name].plot(figure.add_subplot())
+    canvas.draw()
+    legend = axes.get_legend()
+    shown = [axes.xaxis.label, axes.yaxis.label, axes.title, *(legend.get_texts() if legend else [])]
+    for text in (each for each in shown if each.get_text()):
+        box = text.get_window_extent()
+        assert box.x0 >= 0, text
+        assert box.y0 >= 0, text
+        assert box.x1 <= figure.bbox.x1, text
+        assert box.y1 <= figure.bbox.y1, text
+
+
 def test_a_new_figure_without_axes(results):
     import matplotlib.pyplot as plt
 

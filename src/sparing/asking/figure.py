@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from sparing.report import figures
-from sparing.report.text import number
+from sparing.report.text import counted, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +31,10 @@ def plot(queue: "Queue", axes: "Axes | None") -> "Axes":
     price = number(float(queue.request.settings["call_cost"]))
     found.set_xlabel("place in the queue")
     found.xaxis.set_major_locator(MaxNLocator(integer=True))
-    found.set_title(f"{len(queue.calls):,} calls at {price} each, {queue.request.horizon:,} rounds")
+    figures.title_above(
+        found,
+        f"{counted(len(queue.calls), 'call')} at {price} each, {counted(queue.request.horizon, 'round')}",
+    )
     worths = [call.worth for call in queue.calls]
     top, least = max(worths, default=1.0), min(worths, default=1.0)
     wide = least > 0 and top > WIDE * least
@@ -40,7 +43,7 @@ def plot(queue: "Queue", axes: "Axes | None") -> "Axes":
         found.yaxis.set_major_formatter("{x:,.10g}")
     else:
         found.set_ylim(0, 1.08 * top)
-    found.set_ylabel(f"worth less price, in the reward's unit{', log scale' if wide else ''}")
+    figures.label_left(found, f"worth less price, in the reward's unit{', log scale' if wide else ''}")
     if 1 <= len(names) <= 10:
         found.legend(title="action")
     return found

@@ -38,11 +38,12 @@ def plot(audit: "Audit", axes: "Axes | None") -> "Axes":
     some = (
         f"the {len(order)} least logged of {audit.actions:,} actions, " if len(order) < audit.actions else ""
     )
-    found.set_xlabel(
+    figures.label_below(
+        found,
         f"rows in which an action could have been taken, % of {audit.rows:,}"
         if layers
-        else f"share of {audit.rows:,} rows, %"
+        else f"share of {audit.rows:,} rows, %",
     )
-    found.set_title(f"{some}support {audit.support}")
-    found.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    figures.title_above(found, f"{some}support {audit.support}")
+    figures.legend_below(found)
     return found

@@ -29,7 +29,7 @@ def plot(evaluation: "Evaluation", axes: "Axes | None") -> "Axes":
     found.axvline(evaluation.logged_mean, color=wide, linestyle=":", linewidth=1.2)
     level = evaluation.estimates[0].level if evaluation.estimates else "interval"
     less = "" if evaluation.policy_cost is None else " less cost"
-    found.set_xlabel(f"mean reward{less}, in the reward's unit")
+    figures.label_below(found, f"mean reward{less}, in the reward's unit")
     from matplotlib.lines import Line2D
 
     lines = [
@@ -50,5 +50,5 @@ def plot(evaluation: "Evaluation", axes: "Axes | None") -> "Axes":
                 label="do not use alone",
             )
         )
-    found.legend(handles=lines, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
+    figures.legend_below(found, handles=lines)
     return found

@@ -49,7 +49,8 @@ def plot(learner: "Learner", axes: "Axes | None", x: Any) -> "Axes":
     found.plot(mean[order], places, "o", color=colour)
     level = "interval" if learner.level is None else f"{100 * learner.level:g} % interval"
     less = "" if costs is None else " less cost"
-    found.set_xlabel(f"expected reward{less} in {where}, {level}")
+    figures.label_below(found, f"expected reward{less} in {where}, {level}")
     some = f", the best {len(order)} of {len(active):,} actions" if len(order) < len(active) else ""
-    found.set_title(f"{learner.algorithm}: {learner.calls:,} calls in {learner.rounds:,} rounds{some}")
+    counts = f"{counted(learner.calls, 'call')} in {counted(learner.rounds, 'round')}"
+    figures.title_above(found, f"{learner.algorithm}: {counts}{some}")
     return found

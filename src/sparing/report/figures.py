@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import textwrap
 import zlib
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -39,6 +40,9 @@ DARK = {
     "#2a7aa8": "#a5daf8",
 }
 """Colours of figures in the light scheme, and their replacements in the dark one."""
+
+LEGEND_ROOM = 4.0
+"""Width of axes in inches from which a legend below them has two columns, and a title is in the middle."""
 
 
 def variable(colour: str) -> str:
@@ -128,6 +132,44 @@ def bars_of(axes: "Axes", names: Sequence[object]) -> np.ndarray:
     axes.set_yticks(places, labels=[plain_text(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     return places
+
+
+def _wrapped(text: str, room: float, size: Any) -> list[str]:
+    """Lines of at most `room` inches in letters of `size` points, which are half as wide as high and a little more."""
+    return textwrap.wrap(text, max(12, int(room * 72 / (0.56 * size))))
+
+
+def label_below(axes: "Axes", text: str) -> None:
+    """Label the horizontal axis in lines that stay in a narrow figure, also beside long names of rows."""
+    size, room = axes.xaxis.label.get_fontsize(), axes.bbox.width / axes.figure.dpi
+    lines = _wrapped(text, room, size)
+    long = len(_wrapped(text, room / 2, size)) > 1
+    axes.set_xlabel("\n".join(lines), loc="right" if long else "center")
+
+
+def label_left(axes: "Axes", text: str) -> None:
+    """Label the vertical axis in lines that are no longer than it is."""
+    room = axes.bbox.height / axes.figure.dpi
+    axes.set_ylabel("\n".join(_wrapped(text, room, axes.yaxis.label.get_fontsize())))
+
+
+def title_above(axes: "Axes", text: str) -> None:
+    """Give axes a title in lines that stay in a narrow figure."""
+    size, room = axes.title.get_fontsize(), axes.bbox.width / axes.figure.dpi
+    beside = room < LEGEND_ROOM and len(_wrapped(text, room / 2, size)) > 1
+    place: Any = {"x": 1.0, "ha": "right"} if beside else {}
+    axes.set_title("\n".join(_wrapped(text, room, size)), **place)
+
+
+def legend_below(axes: "Axes", **given: Any) -> None:
+    """Put the legend under the label of the horizontal axis, in two columns where there is room."""
+    wide = axes.bbox.width / axes.figure.dpi >= LEGEND_ROOM
+    further = axes.get_xlabel().count("\n") * 1.3 * float(axes.xaxis.label.get_fontsize()) / 72
+    low = 0.14 if wide else 0.22
+    place = (0.5 if wide else 1.0, -low - further * axes.figure.dpi / axes.bbox.height)
+    loc = "upper center" if wide else "upper right"
+    look: Any = {"loc": loc, "bbox_to_anchor": place, "ncols": 2 if wide else 1}
+    axes.legend(**look, **given)
 
 
 def spread_out(places: np.ndarray, least: float) -> np.ndarray:
