@@ -270,9 +270,8 @@ class TextColumn(Column):
         places, signs = found[:many, 0] >> 1, 1 - 2 * (found[:many, 0] & 1)
         slot = slots[places]
         known = slot >= 0
-        counts, hits = np.zeros(len(idf)), np.zeros(len(idf))
-        np.add.at(counts, slot[known], signs[known])
-        np.add.at(hits, slot[known], 1)
+        counts = np.bincount(slot[known], signs[known], len(idf))
+        hits = np.bincount(slot[known], minlength=len(idf))
         sizes = np.sign(counts) * DAMPED[np.minimum(np.abs(counts), len(DAMPED) - 1).astype(np.int64)] * idf
         characters = np.zeros(len(idf), dtype=np.bool_)
         characters[slot[known]] = places[known] >= 2**grams.BITS
@@ -281,10 +280,11 @@ class TextColumn(Column):
             sizes[group] /= norm if norm > 0 else 1.0
         values = sizes * (axes @ weights) / np.maximum(hits, 1)
         parts = np.zeros(n_words)
-        for gram in np.flatnonzero(known).tolist():
-            width = int(found[gram, 1])
-            last = int(words[gram])
-            parts[last + 1 - width : last + 1] += values[slot[gram]] / width
+        width, last, value = found[:many, 1][known], words[:many][known], values[slot[known]]
+        for wide in np.unique(width).tolist():
+            of = width == wide
+            for back in range(wide):
+                parts += np.bincount(last[of] - back, value[of] / wide, n_words)
         whole: dict[str, float] = {}
         for (first, stop), part in zip(spans[:n_words].tolist(), parts.tolist(), strict=True):
             whole[text[first:stop]] = whole.get(text[first:stop], 0.0) + part
