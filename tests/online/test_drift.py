@@ -178,6 +178,60 @@ def test_a_refreshed_learner_keeps_shift_and_weights(half_life):
     play(learner, LIVE.live_stream(100, np.random.default_rng(4)))
 
 
+@pytest.mark.parametrize("kind", ["economical", "confident"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_saved_learner_goes_on_bit_for_bit_whatever_happens(kind, seed, tmp_path):
+    """Shift and forgetting together with costs, shadow calls, late and lost rewards, added and retired actions, refreshed priors."""
+    rng = np.random.default_rng(seed)
+    costs = {name: 0.05 * place for place, name in enumerate(LOG.action_names)}
+    learner = made(
+        kind, shift="auto", half_life=int(rng.integers(25, 120)), costs=costs, spot_check=0.05 * seed
+    )
+    twin, waiting, happened = learner.copy(), [], set()
+
+    def both(step, what=None):
+        happened.add(what)
+        one, other = step(learner), step(twin)
+        assert one == other
+        return one
+
+    for t in range(250):
+        x, luck = rng.random(3), rng.random()
+        active = [name for name, on in zip(learner.action_names, learner.active(), strict=True) if on]
+        asked = (
+            {"eligible": [name for name in active if rng.random() < 0.6] or active[:1]} if t % 5 == 0 else {}
+        )
+        if t % 7 == 0:
+            asked["costs"] = {active[0]: float(rng.random())}
+        if t % 3 == 0:
+            call = both(lambda one: one.decide_in_shadow(x, **asked))[1]  # noqa: B023
+        else:
+            call = both(lambda one: one.decide(x, **asked))  # noqa: B023
+        if call is not None and call.needs_reward:
+            waiting.append(call.id)
+        while waiting and rng.random() < 0.5:
+            number, reward = waiting.pop(int(rng.integers(len(waiting)))), float(rng.normal(-2 * (t > 60)))
+            if rng.random() < 0.15:
+                both(lambda one: one.forget(number), "lost")  # noqa: B023
+            else:
+                both(lambda one: one.update(number, reward), "late")  # noqa: B023
+        if luck < 0.02:
+            both(lambda one: one.add_action(f"new {t}", cost=0.1), "added")  # noqa: B023
+        elif luck < 0.035 and len(active) > 3:
+            both(lambda one: one.retire(active[-2]), "retired")  # noqa: B023
+        elif luck < 0.05:
+            both(lambda one: one.refresh(), "refreshed")
+        elif luck < 0.065:
+            both(lambda one: one.set_half_life(20 + t), "half-life")  # noqa: B023
+        if t % 25 == 24:
+            assert saved_bytes(learner, tmp_path) == saved_bytes(twin, tmp_path)
+            learner.save(tmp_path / "twin")
+            twin = sparing.load(tmp_path / "twin")
+    assert happened >= {"lost", "late", "added", "retired", "refreshed", "half-life"}
+    assert learner.alarms == twin.alarms
+    assert not learner.sets.inconsistent()
+
+
 def test_added_actions_are_as_uncertain_as_untried_ones():
     learner = made("economical", shift=1.5, half_life=40)
     learner.add_action("new")
