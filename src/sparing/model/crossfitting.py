@@ -178,26 +178,34 @@ def _positions(keys: np.ndarray) -> np.ndarray:
     return mix64(keys ^ GAMMA)
 
 
-class FoldSums(Statistic[Log, tuple[Any, ...]]):
+class FoldSums(Statistic[Log, Any]):
     """The statistics of each fold's rows; without folds, a single one of all rows."""
 
     def __init__(self, rows: Rows, folds: Folds | None) -> None:
         self.sums, self.folds = Sums(rows), folds
+        self.count = 1 if folds is None else folds.count
 
-    def zero(self) -> tuple[Any, ...]:
-        return tuple(self.sums.zero() for _ in range(1 if self.folds is None else self.folds.count))
+    def zero(self) -> Any:
+        if self.sums.compiled:
+            return self.sums.tiles(self.count)
+        return tuple(self.sums.zero() for _ in range(self.count))
 
-    def update(self, state: tuple[Any, ...], block: Log, first_row: int) -> tuple[Any, ...]:
-        if self.folds is None:
+    def update(self, state: Any, block: Log, first_row: int) -> Any:
+        fold_of = None if self.folds is None else self.folds.assign_folds(block)
+        if self.sums.compiled:
+            state.add(block.contexts, block.actions, block.rewards, fold_of)
+            return state
+        if fold_of is None:
             return (self.sums.update(state[0], block, first_row),)
-        fold_of = self.folds.assign_folds(block)
         nothing = Support.unknown(block.n_rows, block.n_actions)
         plain = replace(block, support=nothing, propensities=None, context_ids=None)
         return tuple(
             self.sums.update(part, plain.take(fold_of == fold), first_row) for fold, part in enumerate(state)
         )
 
-    def finish(self, state: tuple[Any, ...]) -> tuple[Statistics, ...]:
+    def finish(self, state: Any) -> tuple[Statistics, ...]:
+        if self.sums.compiled:
+            return tuple(state.sums())
         return tuple(self.sums.finish(part) for part in state)
 
     def merge(self, one: tuple[Statistics, ...], other: tuple[Statistics, ...]) -> tuple[Statistics, ...]:

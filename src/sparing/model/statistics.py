@@ -276,11 +276,13 @@ class Sums(Statistic[Log, Any]):
         self.by_columns = self.compiled
 
     def zero(self) -> Any:
-        if not self.compiled:
-            return []
+        return self.tiles() if self.compiled else []
+
+    def tiles(self, folds: int = 1) -> Any:
+        """The kernel's sums of no rows, of each fold on its own."""
         from sparing.model.tiles import Tiles
 
-        return Tiles(self.n_actions, self.n_features)
+        return Tiles(self.n_actions, self.n_features, folds=folds)
 
     def update(self, state: Any, block: Log | ColumnarBlock, first_row: int) -> Any:
         if self.compiled:
@@ -291,7 +293,8 @@ class Sums(Statistic[Log, Any]):
 
     def finish(self, state: Any) -> Statistics:
         if self.compiled:
-            return state.sums()
+            (sums,) = state.sums()
+            return sums
         if not state:
             return Statistics.zero(self.n_actions, self.n_features)
         return action_sums(state[0] if len(state) == 1 else concatenate_logs(state[0], state))

@@ -10,6 +10,9 @@ from numba.extending import intrinsic
 LANES = 8
 # Parallel sums.
 
+TOGETHER, HIGH, WIDE = 8, 4, 4
+# Rows whose products are added at a time, and the size of a block of products.
+
 variable: Any = alloca_once_value
 
 
@@ -60,3 +63,55 @@ def _dot(typing: Any, a: Any, b: Any) -> Any:
 
 
 dot: Any = _dot
+
+
+@intrinsic
+def _add_products(
+    typing: Any, rows: Any, width: Any, groups: Any, i: Any, j: Any, out: Any, stride: Any
+) -> Any:
+    """Add the block (i:i+HIGH, j:j+WIDE) of XᵀX to numbers at address `out`, whose rows are `stride` numbers apart.
+
+    X are groups of TOGETHER rows of `width` numbers at address `rows`. The products of a group are added in pairs, those in
+    pairs, and so on, and their sum to the number: it stays in a register for all groups, which plain loops do not achieve.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        rows, width, groups, i, j, out, stride = args
+        number, word = ir.DoubleType(), i.type
+        lanes = ir.VectorType(number, WIDE)
+        nothing, first = (
+            ir.Constant(lanes, ir.Undefined),
+            ir.Constant(ir.VectorType(ir.IntType(32), WIDE), None),
+        )
+        rows, out = (builder.inttoptr(address, number.as_pointer()) for address in (rows, out))
+
+        def vector(start: Any, place: Any) -> Any:
+            return builder.bitcast(builder.gep(start, [place]), lanes.as_pointer())
+
+        places = [vector(out, builder.mul(stride, word(a))) for a in range(HIGH)]
+        sums = [variable(builder, builder.load(place, align=8)) for place in places]
+        with for_range(builder, groups) as loop:
+            start = builder.mul(builder.mul(loop.index, width), word(TOGETHER))
+            group = [
+                builder.gep(rows, [builder.add(start, builder.mul(width, word(row)))])
+                for row in range(TOGETHER)
+            ]
+            right = [builder.load(vector(row, j), align=8) for row in group]
+            for a, total in enumerate(sums):
+                parts = []
+                for row, each in zip(group, right, strict=True):
+                    left = builder.load(builder.gep(row, [builder.add(i, word(a))]))
+                    spread = builder.insert_element(nothing, left, ir.IntType(32)(0))
+                    parts.append(builder.fmul(builder.shuffle_vector(spread, nothing, first), each))
+                while len(parts) > 1:
+                    parts = [builder.fadd(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+                builder.store(builder.fadd(builder.load(total), *parts), total)
+        for place, total in zip(places, sums, strict=True):
+            builder.store(builder.load(total), place, align=8)
+        return context.get_dummy_value()
+
+    size = types.intp
+    return types.void(types.uintp, size, size, size, size, types.uintp, size), code
+
+
+add_products: Any = _add_products
