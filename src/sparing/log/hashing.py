@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from sparing.log.log import Log
 
 # Rows that are hashed at a time, few enough for the processor's cache.
-_ROWS = 2048
+_ROWS = 8192
 _HALF = np.uint64(32)
 
 # Integer ids from a range of at most this many numbers per row are counted instead of sorted.
@@ -22,13 +22,16 @@ SPARSE = 4
 def context_hashes(contexts: np.ndarray) -> np.ndarray:
     """Hashes (n,) of the bytes of contexts (n, d), with −0.0 taken as 0.0."""
     hashes = np.zeros(len(contexts), dtype=np.uint64)
+    size = min(len(contexts), _ROWS)
+    numbers, shifted = np.empty((contexts.shape[1], size)), np.empty(size, dtype=np.uint64)
     for start in range(0, len(contexts), _ROWS):
         state = hashes[start : start + _ROWS]
-        upper = np.empty_like(state)
-        for words in (contexts[start : start + _ROWS] + 0.0).T.copy().view(np.uint64):
-            state ^= words  # `fold_word`, in place
-            state *= GAMMA
-            state ^= np.right_shift(state, _HALF, out=upper)
+        upper = shifted[: len(state)]
+        columns = np.add(contexts[start : start + _ROWS].T, 0.0, out=numbers[:, : len(state)])
+        for words in columns.view(np.uint64):
+            np.bitwise_xor(state, words, out=state)  # `fold_word`, in place
+            np.multiply(state, GAMMA, out=state)
+            np.bitwise_xor(state, np.right_shift(state, _HALF, out=upper), out=state)
     return hashes
 
 

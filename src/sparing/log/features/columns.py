@@ -6,7 +6,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import asdict, dataclass
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -141,6 +141,13 @@ class Column(ABC):
         self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int, gap: float = math.nan
     ) -> np.ndarray:
         """Convert cells to numbers (n,), `gap` for missing ones; distinct cells are converted once."""
+        table, codes = self._converted(column, convert, first_row=first_row, gap=gap)
+        return table[codes]
+
+    def _converted(
+        self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int, gap: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of distinct cells, with `gap` at the end, and the position of each cell's among them, (n,), −1 if it is missing."""
         distinct, codes = cells.factorize(column)
         table = np.full(len(distinct) + 1, gap)
         for code, value in enumerate(distinct):
@@ -152,13 +159,21 @@ class Column(ABC):
                 rows = np.flatnonzero(codes == code)
                 if len(rows):
                     raise self.unfit_row(value, first_row + int(rows[0])) from None
-        return table[codes]
+        return table, codes
 
     def _bounded(self, part: int, low: float, high: float, show: Callable[[float], str]) -> str:
         name = self.names[part]
         if math.isinf(low):
             return f"{name} ≤ {show(high)}"
         return f"{name} > {show(low)}" if math.isinf(high) else f"{show(low)} < {name} ≤ {show(high)}"
+
+
+@lru_cache(maxsize=4)
+def row_numbers(count: int) -> np.ndarray:
+    """0, 1, … of the rows of a tile; kept, because tiles of a log have one length, and the last one another."""
+    numbers = np.arange(count)
+    numbers.setflags(write=False)
+    return numbers
 
 
 MISSING_CODE = -2
@@ -238,27 +253,26 @@ class NumberColumn(Column):
             values = self._mapped(column, self.number, first_row=first_row)
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
+        low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
         missing = None
-        if not all_valid(values):
+        if not -LARGEST <= low <= high <= LARGEST:
             missing = np.isnan(values)
             odd = np.flatnonzero(~missing & ~(np.abs(values) <= LARGEST))
             if len(odd):
                 raise self.unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
-        scaled = self._clipped(values) - self.mean
-        scaled *= 1 / self.scale
-        if missing is None:
+        if not self._low <= low <= high <= self._high:  # or a number is missing
+            values = self._clipped(values)
+        mean, times = self.mean, 1 / self.scale
 
-            def write(rows: slice, out: np.ndarray) -> None:
-                out[:, 0] = scaled[rows]
+        def write(rows: slice, out: np.ndarray) -> None:
+            part = values[rows]
+            np.multiply(part - mean, times, out=out[:, 0])
+            if missing is not None:
+                gaps = missing[rows]
+                out[gaps, 0] = 0.0
+                self._fill_gap(~gaps, out)
 
-            return write
-        scaled[missing] = 0.0
-
-        def write_with_gaps(rows: slice, out: np.ndarray) -> None:
-            out[:, 0] = scaled[rows]
-            self._fill_gap(~missing[rows], out)
-
-        return write_with_gaps
+        return write
 
     def write(self, value: Any, place: int, out: "memoryview[float]") -> None:
         number = self.number(value)
@@ -266,14 +280,9 @@ class NumberColumn(Column):
         out[place] = (number - self.mean) * (1 / self.scale)
 
     def _clipped(self, values: np.ndarray) -> np.ndarray:
-        if self.low is None and self.high is None:
-            return values
-        if len(values) and self._low <= values.min() and values.max() <= self._high:
-            return values
         clipped = np.clip(values, self._low, self._high)
-        if (clipped != values).any():
-            far = np.abs(values[clipped != values] - self.mean)  # a missing number is NaN, and not far
-            self.look_at(float(np.nanmax(far, initial=0.0)) / self.scale)
+        far = np.abs(values[clipped != values] - self.mean)  # a missing number is NaN, and not far
+        self.look_at(float(np.nanmax(far, initial=0.0)) / self.scale)
         return clipped
 
     @property
@@ -400,14 +409,18 @@ class CategoryColumn(Column):
         self.tile_setter(column, first_row=first_row)(slice(None), out)
 
     def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
-        every = self._mapped(column, self._place, first_row=first_row, gap=MISSING_CODE).astype(np.int64)
+        numbers, codes = self._converted(column, self._place, first_row=first_row, gap=MISSING_CODE)
+        table = numbers.astype(np.int64)
+        every = (table[:-1] >= 0).all() and codes.min(initial=0) >= 0
 
         def write(rows: slice, out: np.ndarray) -> None:
-            places = every[rows]
+            places = table[codes[rows]]
+            if every:
+                out[row_numbers(len(places)), places] = 1.0
+                return
             known = np.flatnonzero(places >= 0)
             out[known, places[known]] = 1.0
-            if len(known) < len(places):
-                self._fill_gap(places != MISSING_CODE, out)
+            self._fill_gap(places != MISSING_CODE, out)
 
         return write
 

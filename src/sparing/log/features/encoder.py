@@ -488,23 +488,26 @@ class Encoder:
         there = batch.schema.names  # a new list each time
         if not set(there).issuperset(wanted):
             raise LogError(self._difference([name for name in there if name in self.by_column]))
-        out = np.zeros((batch.num_rows, self.size))
-        out[:, : self.linear.start] = 1.0
-        setters = []
+        out = np.empty((batch.num_rows, self.size))
+        setters, fillers = [], []
         for column, first, stop in self.spans:
             if column.column in wanted:
                 cells = batch.column(column.column)
                 setter = column.tile_setter(cells, first_row=first_row)
                 if setter is None:
-                    column.fill(cells, out[:, first:stop], first_row=first_row)
+                    fillers.append((column, cells, slice(first, stop)))
                 else:
                     setters.append((setter, slice(first, stop)))
         step = max(TILE_NUMBERS // self.size, 1)
         for start in range(0, batch.num_rows, step):
             rows = slice(start, start + step)
             tile = out[rows]
+            tile.fill(0.0)
+            tile[:, : self.linear.start] = 1.0
             for setter, places in setters:
                 setter(rows, tile[:, places])
+        for column, cells, places in fillers:
+            column.fill(cells, out[:, places], first_row=first_row)
         if self.kernel is not None:
             out[:, self.linear.stop :] = self.kernel(out[:, self.linear])
         return out
