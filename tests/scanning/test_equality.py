@@ -139,3 +139,30 @@ def test_the_same_bits_while_dask_workers_are_killed(path, in_memory, client):
     assert killed
     same(found, in_memory)
     client.wait_for_workers(2, timeout=60)
+
+
+def test_words_of_a_dictionary_count_in_the_order_of_their_rows(tmp_path):
+    """Ties for the last of 64 places, and sums of numbers as text, are as in memory, whatever a file's dictionary has first."""
+    rng = np.random.default_rng(4)
+    n = 80 * 30
+    columns = {
+        "word": np.array([f"w{i:02}" for i in range(80)])[rng.permutation(np.arange(n) % 80)],
+        "price": np.array([f"{i / 7:.3f}" for i in range(300)])[rng.permutation(np.arange(n) % 300)],
+        "action": np.array(["b", "a"])[rng.integers(0, 2, n)],
+    }
+    reward = pa.array(rng.normal(size=n))
+    plain = pa.table({**columns, "reward": reward})
+    coded = {
+        name: pa.DictionaryArray.from_arrays(
+            np.searchsorted(words, values).astype(np.int32), pa.array(words, pa.string())
+        )
+        for name, values in columns.items()
+        for words in [np.unique(np.append(values, ["", "0", "never"]))]
+    }
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table({**coded, "reward": reward}), path, store_schema=False)
+    assert pq.read_schema(path).field("word").type == pa.string()
+    scanned, known = sparing.scan(path), sparing.read_log(plain)
+    assert scanned.header.encoder.header() == known.encoder.header()
+    assert {column.kind for column in known.encoder.columns} == {"category", "number"}
+    np.testing.assert_array_equal(next(iter(scanned.blocks()))[1].contexts, known.contexts)

@@ -196,7 +196,10 @@ def infer_layout(
     engine = engine or local(1)
     found, plan, fixed = _resolve_columns(source, roles, features)
     names = _known_names(source, found, actions)
-    profiles = ColumnProfiles(plan or Features(), found.contexts if plan else (), source.dialect.dates)
+    coded = _words(source, found, plan)
+    profiles = ColumnProfiles(
+        plan or Features(), found.contexts if plan else (), source.dialect.dates, frozenset(coded)
+    )
     readings = NumberReadings(_numeric_texts(source, found, plan, fixed))
     labelled = _ActionLabels(
         found.action if names is None else "", found.eligible or "" if names is None else ""
@@ -211,7 +214,13 @@ def infer_layout(
         partition = None if rows is None else Partition.of_table(rows, len(used))
         statistic = Combined(profiles, labelled, readings, SumOf(_count))
         columns, seen, numbers, rows = scan_rows(
-            source, used, statistic, identity_batch, partition=partition, engine=engine, progress=progress
+            source.with_dictionaries(coded),
+            used,
+            statistic,
+            identity_batch,
+            partition=partition,
+            engine=engine,
+            progress=progress,
         )
         marks = () if fixed is None else fixed.decimal_marks
         notations = settle(source, columns, dict(zip(readings.columns, numbers, strict=True)), marks)
@@ -259,6 +268,21 @@ def _numeric_texts(
     elif plan is None:
         names += columns.contexts
     return tuple(name for name in arrays.distinct(*names) if arrays.is_text(source.schema.field(name).type))
+
+
+def _words(source: TableSource, columns: TableColumns, plan: Features | None) -> tuple[str, ...]:
+    """Columns of text whose kind is to be detected: where a file has a dictionary of their words, each is read once."""
+    if plan is None:
+        return ()
+    named = dict(plan.specs)
+    kinds = {name: source.schema.field(name).type for name in columns.contexts if name in source.schema.names}
+    return tuple(
+        name
+        for name, kind in kinds.items()
+        if arrays.is_text(kind)
+        and not pa.types.is_dictionary(kind)
+        and (name not in named or named[name].kind == "auto")
+    )
 
 
 def _assumptions(

@@ -452,6 +452,23 @@ def factorize(column: "pa.Array") -> tuple[list[Any], np.ndarray]:
     return distinct, np.where(gaps[codes], -1, codes) if gaps[:-1].any() else codes
 
 
+def in_order(distinct: list[Any], codes: np.ndarray) -> tuple[list[Any], np.ndarray]:
+    """Different cells that occur, by their first rows, and which of them each row has, (n,): as `factorize` returns of plain cells.
+
+    The dictionary of a file may have others too, in any order.
+    """
+    n_words, size = np.count_nonzero(np.bincount(codes + 1)), 1024
+    found, first = np.unique(codes[:size], return_index=True)
+    while len(found) < n_words:
+        size *= 8
+        found, first = np.unique(codes[:size], return_index=True)
+    found = found[np.argsort(first)]
+    found = found[found >= 0]
+    places = np.full(len(distinct) + 1, -1)
+    places[found] = np.arange(len(found))
+    return [distinct[code] for code in found.tolist()], places[codes]
+
+
 def to_seconds(column: "pa.Array") -> np.ndarray | None:
     """Seconds since 1970 in UTC of a column of dates or timestamps, (n,), NaN where missing; None for other columns."""
     import pyarrow as pa

@@ -315,6 +315,7 @@ class ColumnProfiles(Statistic[Any, "list[ColumnProfile]"]):
     plan: Features
     columns: tuple[str, ...]
     dates: str | None = None  # the dialect's order of day and month
+    coded: frozenset[str] = frozenset()  # columns of text that are read as a dictionary and codes
 
     def zero(self) -> "list[ColumnProfile]":
         specs = dict(self.plan.specs)
@@ -327,7 +328,9 @@ class ColumnProfiles(Statistic[Any, "list[ColumnProfile]"]):
 
     def update(self, state: "list[ColumnProfile]", block: Any, first_row: int) -> "list[ColumnProfile]":
         for profile in state:
-            profile.add(block.column(profile.column), first_row=first_row)
+            column = block.column(profile.column)
+            coded = profile.column in self.coded and hasattr(column.type, "value_type")
+            profile.add(column, first_row=first_row, coded=coded)
         return state
 
     def merge(self, one: "list[ColumnProfile]", other: "list[ColumnProfile]") -> "list[ColumnProfile]":
@@ -433,9 +436,12 @@ class ColumnProfile:
     numbers: NumberReading = field(default_factory=NumberReading)
     notation: cells.Notation | None = None
 
-    def add(self, column: "pa.Array", *, first_row: int) -> None:
+    def add(self, column: "pa.Array", *, first_row: int, coded: bool = False) -> None:
+        """Add cells; `coded` ones are text, of a type that has a dictionary."""
         self.rows += len(column)
-        kind = self.spec.kind if self.spec.kind != "auto" else self._by_cells(column)
+        kind: str | None = self.spec.kind
+        if kind == "auto":
+            kind = self._by_cells(column, column.type.value_type if coded else column.type)
         if kind is None:
             self.odd = str(column.type)
         elif kind == "vector":
@@ -447,13 +453,13 @@ class ColumnProfile:
         else:
             if kind != "text":
                 self.tests = {"bool": kind == "bool"}
-            self._add_words(column, first_row, is_category=kind != "text")
+            self._add_words(column, first_row, is_category=kind != "text", coded=coded)
 
-    def _by_cells(self, column: "pa.Array") -> str | None:
+    def _by_cells(self, column: "pa.Array", type_of_cells: "pa.DataType") -> str | None:
         """The kind by the type of the cells; digits of ZIP codes and dates such as 20260131 are not numbers."""
         from sparing.log import arrays
 
-        kind = arrays.kind_by_type(column.type)
+        kind = arrays.kind_by_type(type_of_cells)
         if kind in ("number", "text") and POSTAL.search(self.column):
             return "category"
         if kind != "number":
@@ -514,8 +520,12 @@ class ColumnProfile:
     def _sampled_words(self, values: Sequence[Any]) -> list[str]:
         return [self._word(value)[: texts.MOST_CHARACTERS] for value in values]
 
-    def _add_words(self, column: "pa.Array", first_row: int, *, is_category: bool) -> None:
+    def _add_words(
+        self, column: "pa.Array", first_row: int, *, is_category: bool, coded: bool = False
+    ) -> None:
         distinct, codes = cells.factorize(column)
+        if coded:
+            distinct, codes = cells.in_order(distinct, codes)
         self.gaps += int((codes < 0).sum())
         if not is_category:
             rows = np.flatnonzero(codes >= 0)
