@@ -1,6 +1,7 @@
 """Alarms: the capital is what the definition says, false alarms are rare however long one looks, and changes are found."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -192,3 +193,23 @@ def test_added_actions_are_watched_too():
     assert len(after) == len(before) + 1
     np.testing.assert_array_equal(after[[0, 1, 2, 3, 5]], before)
     assert not after[4].any()
+
+
+def test_contexts_may_be_counted_in_any_parts():
+    rng = np.random.default_rng(11)
+    contexts, when, mean, scale = rng.normal(1.0, 1.0, (300, 5)), np.arange(300), np.zeros(5), np.ones(5)
+    scale[3] = 0.0
+    found = []
+    for ends in ([0, 300], [0, 1, 7, 8, 9, 100, 300], list(range(301))):
+        rows, marks = alarms._fresh(5)
+        for start, stop in pairwise(ends):
+            part = np.ascontiguousarray(contexts[start:stop])
+            alarms.COUNT_CONTEXTS.call(rows, marks, mean, scale, part, when[start:stop], 0.1)
+        found.append((rows, marks))
+    for rows, marks in found[1:]:
+        np.testing.assert_array_equal(rows, found[0][0])
+        np.testing.assert_array_equal(marks, found[0][1])
+    rows, marks = found[0]
+    assert (rows[[0, 1, 2, 4]][:, alarms.SEEN] == 300).all()
+    assert not rows[3].any()
+    assert (marks[:, 1 + alarms.N_BETS : 1 + 2 * alarms.N_BETS].max(axis=1) >= 0).sum() == 4  # raised

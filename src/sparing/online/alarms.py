@@ -92,42 +92,61 @@ class Alarm(NamedTuple):
 
 
 @compiled_inner
-def observe(
-    row: np.ndarray,
-    marks: np.ndarray,
-    value: float,
-    mark: int,
-    reference: int,
-    tolerance: float,
-    noisier: bool,
-    limit: float,
-) -> None:
-    """Count one standardised value of an action or a column; `limit` is the log of the capital that raises an alarm."""
+def observe(row: np.ndarray, marks: np.ndarray, value: float, mark: int, limit: float) -> None:
+    """Count one standardised residual; `limit` is the log of the capital that raises an alarm."""
     value = min(max(value, -CLIP), CLIP)
     row[SEEN] += 1
-    if row[SEEN] <= reference:
+    if row[SEEN] <= REFERENCE:
         row[MEAN] += value
         row[SQUARE] += value * value
         row[FOURTH] += value * value * value * value
-        if row[SEEN] == reference:
-            row[MEAN] = min(max(row[MEAN] / (reference + SHRINKAGE), -1.0), 1.0)
-            square = row[SQUARE] / reference
-            error = math.sqrt(max(row[FOURTH] / reference - square * square, 0.0) / reference)
-            row[SQUARE] = (row[SQUARE] + SHRINKAGE) / (reference + SHRINKAGE) + VARIANCE_ERROR * error
+        if row[SEEN] == REFERENCE:
+            row[MEAN] = min(max(row[MEAN] / (REFERENCE + SHRINKAGE), -1.0), 1.0)
+            square = row[SQUARE] / REFERENCE
+            error = math.sqrt(max(row[FOURTH] / REFERENCE - square * square, 0.0) / REFERENCE)
+            row[SQUARE] = (row[SQUARE] + SHRINKAGE) / (REFERENCE + SHRINKAGE) + VARIANCE_ERROR * error
         return
     if row[IN_BLOCK] == 0:
         marks[BLOCK_BEGAN] = mark
-    most = CLIP + 1.0 + tolerance
     distance = value - row[MEAN]
     row[IN_BLOCK] += 1
     row[SUM] += distance
     row[SUM2] += distance * distance
-    if noisier:
-        over = value * value / (VARIANCE_RATIO * row[SQUARE]) - 1.0
-        row[OVER] += over
-        row[OVER2] += over * over
-    if row[IN_BLOCK] < BLOCK:
-        return
+    over = value * value / (VARIANCE_RATIO * row[SQUARE]) - 1.0
+    row[OVER] += over
+    row[OVER2] += over * over
+    if row[IN_BLOCK] == BLOCK:
+        bet_on_block(row, marks, mark, TOLERANCE, True, limit)
+
+
+@compiled_inner
+def observe_column(
+    row: np.ndarray, marks: np.ndarray, values: np.ndarray, when: np.ndarray, tolerance: float, limit: float
+) -> None:
+    """Count standardised values (n,) of a column, whose mean is 0 if nothing changes."""
+    # The sums of a block are kept in variables: in the row each value would wait until the one before is stored.
+    inside, total, squares = row[IN_BLOCK], row[SUM], row[SUM2]
+    row[SEEN] += len(values)
+    for i in range(len(values)):
+        value = min(max(values[i], -CLIP), CLIP)
+        if inside == 0:
+            marks[BLOCK_BEGAN] = when[i]
+        inside += 1
+        total += value
+        squares += value * value
+        if inside == BLOCK:
+            row[SUM], row[SUM2] = total, squares
+            bet_on_block(row, marks, when[i], tolerance, False, limit)
+            inside = total = squares = 0.0
+    row[IN_BLOCK], row[SUM], row[SUM2] = inside, total, squares
+
+
+@compiled_inner
+def bet_on_block(
+    row: np.ndarray, marks: np.ndarray, mark: int, tolerance: float, noisier: bool, limit: float
+) -> None:
+    """Update the capital of each bet by a whole block, of which the last value came at `mark`, and begin the next one."""
+    most = CLIP + 1.0 + tolerance
     row[BLOCKS] += 1
     weight = -FADING * math.log(row[BLOCKS]) - math.log(ALL_WEIGHTS)
     for bet in range(N_BETS):
@@ -163,7 +182,7 @@ def count_rewards(
     limit = math.log(len(rows) * N_BETS / LEVEL)
     for i in range(len(actions)):
         for row in (actions[i], last):
-            observe(rows[row], marks[row], values[i], when[i], REFERENCE, TOLERANCE, True, limit)
+            observe(rows[row], marks[row], values[i], when[i], limit)
 
 
 @compiled
@@ -178,11 +197,12 @@ def count_contexts(
 ) -> None:
     """Count contexts (n, d); columns with scale 0 are constant in the log, and left out."""
     limit = math.log(max(len(rows), 1) * (N_BETS - 1) / LEVEL)
-    for i in range(len(contexts)):
-        for j in range(len(mean)):
-            if scale[j] > 0:
-                value = (contexts[i, j] - mean[j]) / scale[j]
-                observe(rows[j], marks[j], value, when[i], 0, tolerance, False, limit)
+    values = np.empty(len(contexts))
+    for j in range(len(mean)):
+        if scale[j] > 0:
+            for i in range(len(contexts)):
+                values[i] = (contexts[i, j] - mean[j]) / scale[j]
+            observe_column(rows[j], marks[j], values, when, tolerance, limit)
 
 
 REALS, REAL_ROWS = (types.Array(types.float64, n, "C") for n in (1, 2))
