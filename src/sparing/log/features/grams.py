@@ -20,7 +20,8 @@ SHORTEST, LONGEST = 3, 4
 
 FIRST_MARK, LAST_MARK = 2, 3  # code points that no text has in a word
 
-mix64: Any = compiled_inner(hashing.mix64)
+# With the code for Python: the engine compiles it too, and both share one file of machine code.
+mix64: Any = compiled(hashing.mix64)
 
 
 @compiled_inner
