@@ -207,6 +207,12 @@ class Moments:
         return math.sqrt(self.deviations / max(self.count, 1))
 
     @property
+    def scale(self) -> float:
+        """The standard deviation, or 1 if it is 0."""
+        deviation = self.deviation
+        return deviation if deviation > 1e-12 * max(abs(self.mean), 1e-300) else 1.0
+
+    @property
     def error(self) -> float:
         """The standard error of the mean."""
         return math.sqrt(self.deviations / self.count) / math.sqrt(self.count)

@@ -406,15 +406,8 @@ NUMBERS = {".": "number", ",": "number with a comma"}
 LARGEST_VECTOR = 4096
 VECTOR_COMPONENTS = 24
 
-
 MOST_RARE = 1000
 """Rare values of a category that an encoder keeps, so that an unseen value is none of them."""
-
-
-def scale_of(numbers: Moments) -> float:
-    """Return the standard deviation, or 1 if it is 0."""
-    deviation = numbers.deviation
-    return deviation if deviation > 1e-12 * max(abs(numbers.mean), 1e-300) else 1.0
 
 
 @dataclass
@@ -520,9 +513,7 @@ class ColumnProfile:
     def _sampled_words(self, values: Sequence[Any]) -> list[str]:
         return [self._word(value)[: texts.MOST_CHARACTERS] for value in values]
 
-    def _add_words(
-        self, column: "pa.Array", first_row: int, *, is_category: bool, coded: bool = False
-    ) -> None:
+    def _add_words(self, column: "pa.Array", first_row: int, *, is_category: bool, coded: bool) -> None:
         distinct, codes = cells.factorize(column)
         if coded:
             distinct, codes = cells.in_order(distinct, codes)
@@ -718,7 +709,7 @@ class ColumnProfile:
                 self.column,
                 gap,
                 mean=numbers.mean,
-                scale=scale_of(numbers),
+                scale=numbers.scale,
                 low=numbers.low,
                 high=numbers.high,
                 notation=self.notation,
@@ -728,7 +719,7 @@ class ColumnProfile:
                 self.column,
                 gap,
                 mean=numbers.mean,
-                scale=scale_of(numbers),
+                scale=numbers.scale,
                 low=numbers.low,
                 high=numbers.high,
             )
