@@ -28,8 +28,8 @@ def get(self, name):
 
 
 def put(self, name, value):
-    """Set a number of a table; its own two attributes as ever."""
-    if name in ("address", "held"):
+    """Set a number of a table; its own attribute as ever."""
+    if name == "held":
         object.__setattr__(self, name, value)
     else:
         self.held[1 + list(type(self).fields).index(name)][0] = value

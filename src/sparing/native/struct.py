@@ -5,7 +5,7 @@ argument: in compiled code `t.theta[slot]` is an array's row and `t.used += 1` c
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from llvmlite import ir
@@ -79,13 +79,14 @@ class StructArrays:
         return {**self.arrays, **{name: self.numbers[name] for name in self.numbers.dtype.names or ()}}
 
 
-class Struct:
-    """Fields by name for compiled code: a subclass declares them, an instance holds their addresses.
+class Struct(int):
+    """Fields by name for compiled code: a subclass declares them, an instance is the address of their addresses.
 
-    It keeps the arrays alive as long as it lives, and cannot be copied: addresses are invalid in a copy.
+    It keeps the arrays alive as long as it lives, and cannot be copied: addresses are invalid in a copy. It is a number, because
+    compiled code finds an attribute of an object by its name, which takes longer than the rest of a call.
     """
 
-    __slots__ = ("address", "held")
+    held: tuple[np.ndarray, ...]
     fields: ClassVar[Fields]
     type: ClassVar[Any]
 
@@ -100,10 +101,10 @@ class Struct:
             tuple((name, np.dtype(kind).str, len(shape)) for name, (kind, shape) in fields.items())
         )
 
-    def __init__(self, places: Mapping[str, np.ndarray]) -> None:
+    def __new__(cls, places: Mapping[str, np.ndarray]) -> Self:
         """Check that the arrays are as declared."""
         words: list[int] = []
-        for name, (kind, shape) in self.fields.items():
+        for name, (kind, shape) in cls.fields.items():
             place = places[name]
             if (
                 place.dtype != kind
@@ -113,7 +114,9 @@ class Struct:
                 raise ValueError(f"{name}: {place.dtype} {place.shape}; expected {np.dtype(kind)} ({shape})")
             words += (place.ctypes.data, *place.shape, 1)[:ARRAY_WORDS]
         listed = np.array(words, dtype=np.int64)
-        self.address, self.held = listed.ctypes.data, (listed, *(places[name] for name in self.fields))
+        made = super().__new__(cls, listed.ctypes.data)
+        made.held = listed, *(places[name] for name in cls.fields)
+        return made
 
     def __reduce__(self) -> Any:
         raise TypeError("a table holds addresses, which mean nothing elsewhere; make another from the arrays")
@@ -149,13 +152,9 @@ def _type(table: Struct, _: Any) -> Any:
 
 @numba.unbox(StructType)
 def _unbox(kind: Any, table: Any, c: Any) -> Any:
-    address = c.pyapi.object_getattr_string(table, "address")
-    missing = helpers.is_null(c.builder, address)
-    words = helpers.alloca_once_value(c.builder, WORD.as_pointer()(None))
-    with c.builder.if_then(c.builder.not_(missing)):
-        c.builder.store(c.builder.inttoptr(c.pyapi.long_as_longlong(address), WORD.as_pointer()), words)
-        c.pyapi.decref(address)
-    return numba.NativeValue(c.builder.load(words), is_error=missing)
+    address = c.pyapi.long_as_longlong(table)
+    words = c.builder.inttoptr(address, WORD.as_pointer())
+    return numba.NativeValue(words, is_error=helpers.is_not_null(c.builder, c.pyapi.err_occurred()))
 
 
 @numba.infer_getattr
