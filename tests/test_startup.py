@@ -81,6 +81,13 @@ def test_importing_the_package_loads_nothing_else():
     assert [name for name in loaded if name.startswith("sparing")] == ["sparing"]
 
 
+@pytest.mark.parametrize("before", ["enable", "disable"])
+def test_loading_a_name_leaves_the_garbage_collector_as_it_was(before):
+    wrong = "import contextlib\nwith contextlib.suppress(ImportError): sparing._import('sparing.nothing')"
+    code = f"import gc, sparing\ngc.{before}()\nsparing.Log\n{wrong}\nprint(gc.isenabled())"
+    assert run("-c", code).strip() == str(before == "enable")
+
+
 def test_help_loads_no_numbers():
     code = """
 import contextlib, io, sys
@@ -90,6 +97,7 @@ with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
     main()
 """
     assert not packages(code) & HEAVY
+    assert "asyncio" not in run("-c", f"{code}\n{LOADED}").split()  # a seventh of its time
 
 
 def test_a_log_in_memory_loads_neither_numba_nor_pyarrow():

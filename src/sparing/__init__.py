@@ -3,6 +3,7 @@
 Public names are listed in `__init__.pyi`, one import per line, and load on first use, so that `import sparing` is fast.
 """
 
+import gc
 import importlib
 from typing import Any
 
@@ -28,11 +29,22 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'sparing' has no attribute {name!r}")
     home = _HOMES[name]
     if home == __name__:
-        value: Any = importlib.import_module(f"{home}.{name}")
+        value: Any = _import(f"{home}.{name}")
     else:
-        value = getattr(importlib.import_module(home), name)
+        value = getattr(_import(home), name)
     globals()[name] = value
     return value
+
+
+def _import(name: str) -> Any:
+    """Import a module; meanwhile nothing is searched for garbage, of which imports leave none."""
+    searching = gc.isenabled()
+    gc.disable()
+    try:
+        return importlib.import_module(name)
+    finally:
+        if searching:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,5 @@
 """`sparing serve`, `keys`, `backup`, `verify`, `mcp` and `warm-up`: commands around a service and its store."""
 
-import asyncio
 import contextlib
 import math
 import os
@@ -181,6 +180,8 @@ def _with_store(
     write: bool = True,
 ) -> Any:
     """Open a store and work on it; without `write`, also one that cannot be written."""
+    import asyncio
+
     from sparing.errors import require
 
     require("apsw", extra="service", purpose="reading a store")
@@ -303,6 +304,8 @@ def backup(
 
     Example: sparing backup shop shop-2026-11-17
     """
+    import asyncio
+
     from sparing.errors import require
 
     require("apsw", extra="service", purpose="reading a store")

@@ -19,7 +19,6 @@ from sparing.log.labels import identifiers, label_text, normalize_label, shorten
 from sparing.log.log import Log
 from sparing.log.support import SupportBuilder
 from sparing.log.text_files import KINDS, WRITTEN
-from sparing.log.writer import write
 from sparing.service import events, experiment
 from sparing.service import store as stores
 from sparing.service.errors import not_found
@@ -73,6 +72,8 @@ def export(
     address: str | None = None,
 ) -> Exported:
     """Write an experiment's rewarded decisions as a log; `format` is one of `FORMATS`, and `rows` one of `ROWS`."""
+    from sparing.log.writer import write  # with PyArrow, a tenth of a worker's start
+
     target, ending = Path(path), check_format(format)
     check_rows(rows)
     if KINDS.get(target.suffix.lower()) != format:

@@ -3,20 +3,21 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
-from sparing.auditing.gaps import Gap, find_gaps
-from sparing.auditing.segments import Bound, Segment
-from sparing.auditing.support import estimate_support
 from sparing.errors import LogError, SparingError
 from sparing.log.log import Log
 from sparing.log.passes import Blocks
 from sparing.service.experiment import ExperimentState
 from sparing.service.messages import GapRow, Gaps
 from sparing.service.store import Store
+
+if TYPE_CHECKING:
+    from sparing.auditing.gaps import Gap
+    from sparing.auditing.segments import Segment
 
 MAX_SEGMENTS, MAX_ACTIONS_SHOWN = 8, 16
 # Rows for estimating the support, and rows × actions for the search of gaps; with more actions there is no map.
@@ -68,6 +69,8 @@ def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
         return None, partly
     segments = list(dict.fromkeys(gap.segment for gap in gaps))[:MAX_SEGMENTS]
     if (log.counts == 0).any():
+        from sparing.auditing.segments import Segment
+
         segments = [Segment(), *segments[: MAX_SEGMENTS - 1]]
     order = np.lexsort((log.counts, -often))[: min(MAX_ACTIONS_SHOWN, int((often > 0).sum()))]
     tried = _tried(log, segments)[:, order]
@@ -84,8 +87,11 @@ def _mapped(log: Log) -> tuple[dict[str, Any] | None, np.ndarray]:
     return {"actions": order.tolist(), "rows": rows, "left_out": left_out}, partly
 
 
-def _gaps(log: Log) -> list[Gap]:
+def _gaps(log: Log) -> "list[Gap]":
     """Find gaps with bounds; actions without a row are gaps everywhere and need no search."""
+    from sparing.auditing.gaps import find_gaps
+    from sparing.auditing.support import estimate_support
+
     rng = np.random.default_rng([0, 22])
     sampled, tested = _sampled(log, MAX_ROWS, rng), None
     if not sampled.support.known:
@@ -103,7 +109,7 @@ def _sampled(log: Log, most: int, rng: np.random.Generator) -> Log:
     return log if log.n_rows <= most else log.take(np.sort(rng.permutation(log.n_rows)[:most]))
 
 
-def _tried(log: Log, segments: Sequence[Segment]) -> np.ndarray:
+def _tried(log: Log, segments: "Sequence[Segment]") -> np.ndarray:
     """Count the rows of each segment and action, (G, K)."""
     tried = np.zeros((len(segments), log.n_actions), dtype=np.int64)
     for rows in Blocks.of(log.n_rows, log.n_features):
@@ -113,7 +119,7 @@ def _tried(log: Log, segments: Sequence[Segment]) -> np.ndarray:
     return tried
 
 
-def _bounds(segment: Segment) -> list[dict[str, Any]]:
+def _bounds(segment: "Segment") -> list[dict[str, Any]]:
     return [
         {
             "terms": [list(term) for term in bound.terms],
@@ -124,7 +130,9 @@ def _bounds(segment: Segment) -> list[dict[str, Any]]:
     ]
 
 
-def _segment(bounds: Sequence[dict[str, Any]]) -> Segment:
+def _segment(bounds: Sequence[dict[str, Any]]) -> "Segment":
+    from sparing.auditing.segments import Bound, Segment
+
     return Segment(
         tuple(
             Bound(
@@ -147,7 +155,7 @@ class LiveCalls:
 
     made: int = 0
     kept: dict[str, Any] | None = None
-    segments: list[Segment] = field(default_factory=list)
+    segments: "list[Segment]" = field(default_factory=list)
     counts: np.ndarray = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
     reached: int = 0
     stored: tuple[str, int, list[list[int]]] | None = None  # of a map: its hash, `reached` and `counts`

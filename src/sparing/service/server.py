@@ -18,7 +18,6 @@ from starlette.applications import Starlette
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from sparing.asking.answers import with_actions, with_answers
 from sparing.errors import FileError, SettingError, SparingError
 from sparing.log.log import Log
 from sparing.service import clock_file, dashboard, erasure, events, experiments, snapshots, summing
@@ -364,6 +363,8 @@ def make_experiment(
     options = parse_rules(rules)
     both = log
     if judged is not None:
+        from sparing.asking.answers import with_actions, with_answers
+
         log = with_actions(log, judged.action_names)
         both = with_answers(log, judged)
     made = experiments.make_learner(learner, both, said)

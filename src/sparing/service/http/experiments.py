@@ -15,7 +15,6 @@ import msgspec
 from sparing.errors import SettingError, SparingError
 from sparing.log.columns import ColumnRoles
 from sparing.log.features.files import as_features
-from sparing.log.formats import read_log
 from sparing.log.labels import shorten
 from sparing.log.log import Log
 from sparing.online.learner import Learner
@@ -61,6 +60,8 @@ def read_upload(upload: LogUpload, actions: Sequence[Hashable] | None = None) ->
             raise SettingError(
                 f"log.columns.{name} is a list; must be the name of one column (only contexts and drop can be lists)"
             )
+    from sparing.log.formats import read_log
+
     with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
         path = Path(folder) / re.sub(r"^\.*$|[^\w.-]", "_", upload.filename)
         path.write_bytes(content)
