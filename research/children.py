@@ -25,6 +25,11 @@ ONE_THREAD = {
 """CPU time is compared, so nobody may spread over cores."""
 
 
+def as_installed(environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which Python keeps the byte code of modules, as it does where nobody forbids it."""
+    return {name: text for name, text in environment.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 LONGEST = 300.0
 """Seconds that a child may take over one answer."""
 
@@ -55,7 +60,7 @@ class Child:
                 stderr=complaints,
                 text=True,
                 encoding="utf-8",
-                env={**environment, **ONE_THREAD},
+                env={**as_installed(environment), **ONE_THREAD},
             )
         except OSError as error:
             complaints.close()

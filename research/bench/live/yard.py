@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from research.bench.live.serving import FLOOR, FRAMEWORK
 from research.bench.measuring import Failure
 from research.bench.older import Release
-from research.children import ONE_THREAD, Child, ContenderError
+from research.children import ONE_THREAD, Child, ContenderError, as_installed
 from sparing.simulation.datasets import cache_directory
 
 WARMING = 4
@@ -87,7 +87,7 @@ class Yard:
         if key not in self.stores:
             path = self.folder / f"store-{len(self.stores)}"
             words = ["-P", "-m", "research.bench.live.preparing", json.dumps({**spec, "folder": str(path)})]
-            environment = {**self._environment("", older=older), **ONE_THREAD}
+            environment = {**as_installed(self._environment("", older=older)), **ONE_THREAD}
             done = subprocess.run(
                 [self._python(older), *words], env=environment, capture_output=True, text=True, check=False
             )

@@ -11,7 +11,7 @@ from research.bench.field import Field
 from research.bench.measuring import COST, Measurement, Outcome, ratio
 from research.bench.older import Release, older_title
 from research.bench.setting import BenchmarkSetting
-from research.children import ONE_THREAD
+from research.children import ONE_THREAD, as_installed
 
 BARE, NUMPY, NUMBA = "python", "import numpy", "import numba"
 IMPORT, HELP, DECISION = "ours, import", "ours, --help", "ours, first decision"
@@ -86,7 +86,7 @@ def _first_compile(setting: BenchmarkSetting, older: Release) -> tuple[Measureme
 
 def _cpu_seconds(words: list[str], release: Release | None = None, kernels: Path | None = None) -> float:
     own = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    environment = {**(release.environment() if release else own), **ONE_THREAD}
+    environment = {**as_installed(release.environment() if release else own), **ONE_THREAD}
     if kernels is not None:
         environment["NUMBA_CACHE_DIR"] = str(kernels)
     python = sys.executable if release is None else str(release.interpreter)
