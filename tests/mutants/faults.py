@@ -503,8 +503,8 @@ FAULTS = (
     Fault(
         "fresh call: counted twice",
         "learner.py",
-        "if call != self._deferred:\n                self._impute_deferred()\n            self._observe",
-        "self._impute_deferred()\n            self._observe",
+        "if call != self._deferred:\n                self._impute_deferred()\n            action",
+        "self._impute_deferred()\n            action",
         first=(CORE, "online/test_contract.py"),
     ),
     # What a call is worth.

@@ -1,7 +1,9 @@
 """Alarms: the capital is what the definition says, false alarms are rare however long one looks, and changes are found."""
 
+import gc
 import math
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -170,6 +172,32 @@ def test_alarms_do_not_depend_on_looks_and_survive_saving(tmp_path):
     loaded = sparing.load(tmp_path / "learner")
     same_watch(lived(plain, 700, 1400, shift=1.0), lived(loaded, 700, 1400, shift=1.0))
     assert plain.alarms == loaded.alarms
+
+
+def test_a_learner_notes_what_it_was_told_and_keeps_no_objects_alive():
+    learner = learner_of()
+    learner.set_costs({action: 0.1 * action for action in range(4)})
+    told = Watch.of(learner.sets, learner.reward_range)
+
+    def live(begin, end):
+        for number in range(begin, end):
+            x, value = np.random.default_rng([number, 6]).normal(size=(2, 3))
+            x[0] = 1.0
+            decision = learner.decide(x)
+            told.context(x, number)
+            if decision.needs_reward:
+                learner.update(decision if number % 2 else decision.id, value[0])
+                cost = 0.1 * decision.action
+                told.reward(decision.action, value[0], decision.value, decision.high, cost, number)
+
+    live(0, 1500)
+    same_watch(learner, SimpleNamespace(watch=told))
+    live(1537, 1600)
+    gc.collect()
+    before = len(gc.get_objects())
+    live(1600, 2000)
+    gc.collect()
+    assert len(gc.get_objects()) - before < 40
 
 
 def test_a_learner_saved_without_alarms_begins_anew(tmp_path):

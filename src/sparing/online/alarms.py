@@ -17,7 +17,7 @@ from numba import types
 
 from sparing.native.compile import Entry, compiled, compiled_inner
 from sparing.online.confidence_sets import ConfidenceSets
-from sparing.online.decision import Chances, Decision
+from sparing.online.decision import Decision
 from sparing.online.engine import state
 
 LEVEL = 0.05
@@ -49,8 +49,11 @@ SMALLEST_SHARE = 0.05
 
 FADING = 1.2
 ALL_WEIGHTS = 5.592  # Σ_j j^−1.2
+LOG_OF_WEIGHTS = math.log(ALL_WEIGHTS)
 
 PREDICTED = operator.itemgetter(*(Decision._fields.index(name) for name in ("id", "value", "high", "cost")))
+NOBODY = (-1, 0.0, 0.0, None)  # a decision that is none
+NOTES = 6  # kept of a reward: what `PREDICTED` gives of its decision, its action's index, and itself
 MANY = 1024  # observations kept until they are counted together
 
 HIGHER, LOWER, NOISIER = range(3)
@@ -58,6 +61,7 @@ CHANGES = ("higher", "lower", "noisier")
 BETS = ((HIGHER, SMALL), (HIGHER, LARGE), (LOWER, SMALL), (LOWER, LARGE), (NOISIER, SPREAD))
 N_BETS = len(BETS)
 LAMBDAS = np.array([bet for _, bet in BETS])
+PSIS = np.array([math.log1p(-bet) + bet for _, bet in BETS])  # −ψ(λ)
 SIDES = np.array([(1.0, -1.0, 0.0)[side] for side, _ in BETS])
 
 SEEN, MEAN, SQUARE, FOURTH, BLOCKS, IN_BLOCK, SUM, SUM2, OVER, OVER2, CAPITAL = range(11)
@@ -148,7 +152,7 @@ def bet_on_block(
     """Update the capital of each bet by a whole block, of which the last value came at `mark`, and begin the next one."""
     most = CLIP + 1.0 + tolerance
     row[BLOCKS] += 1
-    weight = -FADING * math.log(row[BLOCKS]) - math.log(ALL_WEIGHTS)
+    weight = -FADING * math.log(row[BLOCKS]) - LOG_OF_WEIGHTS
     for bet in range(N_BETS):
         side, rate = SIDES[bet], LAMBDAS[bet]
         if side == 0.0:
@@ -166,7 +170,7 @@ def bet_on_block(
             largest, marks[BEGAN + bet] = weight, marks[BLOCK_BEGAN]
         high, low = max(before, weight), min(before, weight)
         before = high + math.log1p(math.exp(low - high))
-        gain = rate * total + (math.log1p(-rate) + rate) * squares
+        gain = rate * total + PSIS[bet] * squares
         row[CAPITAL + bet], row[LARGEST + bet] = before + gain, largest + gain
         if row[CAPITAL + bet] >= limit and marks[RAISED + bet] < 0:
             marks[RAISED + bet], marks[SINCE + bet] = mark, marks[BEGAN + bet]
@@ -238,9 +242,11 @@ class Watch:
         self.contexts, self.context_marks = _fresh(d)
         self.mean = np.zeros(0) if mean is None else mean
         self.scale = np.zeros(0) if scale is None else scale
-        self.log_rows = rows
-        self.pending_rewards: list[tuple[int, float, tuple[Any, ...]]] = []
-        self.pending_contexts: list[tuple[np.ndarray, int]] = []
+        self.log_rows, self.sees_contexts = rows, d > 0
+        # Numbers one after the other, and arrays: nothing that the garbage collector would have to visit.
+        self.notes: list[Any] = []
+        self.pending_contexts: list[Any] = []
+        self.pending_moments: list[int] = []
 
     @classmethod
     def of(cls, sets: ConfidenceSets, reward_range: tuple[float, float] | None) -> "Watch":
@@ -275,33 +281,32 @@ class Watch:
 
     def flush(self) -> None:
         """Count what is kept."""
-        if self.pending_rewards:
-            actions, rewards, decisions = zip(*self.pending_rewards, strict=True)
-            when, values, highs, costs = zip(*map(PREDICTED, decisions), strict=True)
-            self.pending_rewards = []
-            value = np.array(values)
-            mean = value + np.array([cost or 0.0 for cost in costs])
+        if self.notes:
+            taken, self.notes = self.notes, []
+            when, values, highs, costs, actions, rewards = (taken[i::NOTES] for i in range(NOTES))
+            value = np.array(values, dtype=np.float64)
+            mean = value + np.array([cost or 0.0 for cost in costs]) if any(costs) else value
             COUNT_REWARDS.call(
                 self.rewards,
                 self.reward_marks,
                 np.array(actions, dtype=np.int64),
-                self._standardised(np.array(rewards), mean, np.array(highs) - value),
+                self._standardised(
+                    np.array(rewards, dtype=np.float64), mean, np.array(highs, dtype=np.float64) - value
+                ),
                 np.array(when, dtype=np.int64),
             )
         if self.pending_contexts:
-            contexts, when = zip(*self.pending_contexts, strict=True)
-            self.pending_contexts = []
-            if len(self.mean):
-                tolerance = COLUMN_TOLERANCE + COLUMN_ERROR / math.sqrt(self.log_rows)
-                COUNT_CONTEXTS.call(
-                    self.contexts,
-                    self.context_marks,
-                    self.mean,
-                    self.scale,
-                    np.ascontiguousarray(contexts, dtype=np.float64),
-                    np.array(when, dtype=np.int64),
-                    tolerance,
-                )
+            contexts, moments = self.pending_contexts, self.pending_moments
+            self.pending_contexts, self.pending_moments = [], []
+            COUNT_CONTEXTS.call(
+                self.contexts,
+                self.context_marks,
+                self.mean,
+                self.scale,
+                np.frombuffer(b"".join(contexts)).reshape(-1, len(self.mean)),
+                np.array(moments, dtype=np.int64),
+                COLUMN_TOLERANCE + COLUMN_ERROR / math.sqrt(self.log_rows),
+            )
 
     def _standardised(self, rewards: np.ndarray, mean: np.ndarray, half: np.ndarray) -> np.ndarray:
         """Return (r − m)/sqrt(σ² + s²); at an end of a known range σ² is that of a reward that is only at the ends."""
@@ -314,24 +319,21 @@ class Watch:
         found: np.ndarray = (rewards - mean) / np.sqrt(variance + (half / self.unit) ** 2)
         return found
 
-    def note(self, index: Mapping[Hashable, int], reward: float, decision: Decision) -> None:
-        """Note the reward of a decision; `index` has the index of each action."""
-        self.pending_rewards.append((index[decision.action], reward, decision))
-
     def reward(
         self, action: int, reward: float, value: float, high: float, cost: float | None, when: int
     ) -> None:
         """Note a reward of an action (index), and what was predicted: the value less cost, and the interval's upper limit."""
-        decision = Decision(when, action, True, "", value, value, high, Chances(1.0, 1.0), cost=cost)
-        self.pending_rewards.append((action, reward, decision))
-        if len(self.pending_rewards) >= MANY:
+        self.notes += (when, value, high, cost, action, reward)
+        if len(self.notes) >= NOTES * MANY:
             self.flush()
 
     def context(self, x: np.ndarray, when: int) -> None:
-        """Note a context (d,), which must not be changed later."""
-        self.pending_contexts.append((x, when))
-        if len(self.pending_contexts) >= MANY:
-            self.flush()
+        """Note a context (d,), which must not be changed later, if those of the log are known."""
+        if self.sees_contexts:
+            self.pending_contexts.append(x)
+            self.pending_moments.append(when)
+            if len(self.pending_contexts) >= MANY:
+                self.flush()
 
     def alarms(self, actions: tuple[Hashable, ...], features: tuple[str, ...]) -> list[Alarm]:
         """Return the alarms so far, in the order in which they were raised."""

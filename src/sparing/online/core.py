@@ -40,7 +40,7 @@ EXPLORE, SPOT_CHECK, PENDING, NOT_WORTH, SPENT = (
     for code in (choice.EXPLORE, choice.SPOT_CHECK, choice.PENDING, choice.NOT_WORTH, choice.SPENT)
 )
 CALLS = (EXPLORE, SPOT_CHECK)
-DOUBLE = np.dtype(np.float64)
+ARRAY, DOUBLE = np.ndarray, np.dtype(np.float64)  # by these names, since finding them in a module takes time
 new: Any = tuple.__new__
 # A named tuple's own constructor costs twice as much.
 
@@ -114,12 +114,12 @@ class Core:
         self.sets, self.rules, self.key = sets, tuple(rules), key
         self.rounds = self.calls = self.next_entry = 0
         self.check_to = sets.arrays.check_to
-        # The next round before which something fades or is reviewed, and whether anything is (`drift`).
-        self.next_tick, self.follows_rounds = sets.arrays.next_tick, sets.arrays.next_tick != NEVER
+        self.plan_tick(sets.arrays.next_tick)
+        self.follows_rounds = self.moving
         self._shape = (self.n_features,)
         self.explore, self.optimism = explore, optimism
         self.spot_check, self.reward_range = spot_check, reward_range
-        self._pending: dict[int, PendingCall] = {}
+        self._pending: dict[int, tuple[int, np.ndarray, float | None]] = {}  # as `PendingCall`
         self._imputed: dict[int, int] = {}  # imputed calls of each action that has any
         self._next_call = 0
         self._as_recorded = False
@@ -149,11 +149,17 @@ class Core:
         self.half_widths = self.sets.half_widths
         self._active_mask = self.sets.arrays.active
         many = bool(self.active().sum() > 1)
-        # The mask of rounds that one compiled call decides.
-        self._fast = self._active_mask if self._plain else None
+        # The mask of rounds that one compiled call decides, and of those among them that compare no cost with a call's value.
+        self._one_call = self._active_mask if self._plain else None
+        self._fast = None if self.uses_voi else self._one_call
         called, skipped = (self._planned_chances(called, many, self.spot_check) for called in (True, False))
-        self._outcomes = tuple((reason, called if reason == EXPLORE else skipped) for reason in REASONS[:-1])
-        self._outcomes += ((SPENT, Chances(1.0, 0.0)),)
+        # The reason, whether it is a call, and its probabilities, by the code of the answer.
+        known = ((word, word in CALLS, called if word == EXPLORE else skipped) for word in REASONS[:-1])
+        self._outcomes = (*known, (SPENT, False, Chances(1.0, 0.0)))
+
+    def plan_tick(self, number: int) -> None:
+        """Set the next round before which something fades or is reviewed (`drift`), and whether anything is."""
+        self.next_tick, self.moving = number, number != NEVER
 
     def apply_costs(self, costs: np.ndarray | None) -> None:
         """Set the known cost of playing each action, (K,), in units of the reward; None if none is known.
@@ -468,7 +474,8 @@ class Core:
         """The pending call of this number."""
         if call not in self._pending:
             raise DecisionError(f"call {call!r} is not pending: it is closed, or was never opened")
-        return self._pending[call]
+        pending: PendingCall = new(PendingCall, self._pending[call])
+        return pending
 
     def pending_calls(self) -> list[tuple[int, np.ndarray, float]]:
         """Action (by its index), context and prediction of every imputed call.
@@ -477,14 +484,14 @@ class Core:
         after a refresh or from a file, has the same bits.
         """
         of_action: dict[int, list[tuple[int, np.ndarray, float]]] = {action: [] for action in self._imputed}
-        for pending in self._pending.values():
-            if pending.predicted is not None:
-                of_action[pending.action].append((pending.action, pending.x, pending.predicted))
+        for action, x, predicted in self._pending.values():
+            if predicted is not None:
+                of_action[action].append((action, x, predicted))
         return [call for calls in of_action.values() for call in calls]
 
     def begin(self, action: int, x: Context) -> float:
         """Start a reward call on an action (index), and return its prediction."""
-        prediction = self._pending[self.open_call(action, x)].predicted
+        prediction = self._pending[self.open_call(action, x)][2]
         assert prediction is not None
         return prediction
 
@@ -504,8 +511,8 @@ class Core:
             self._cancel(self._find(index, context, predicted))
 
     def _find(self, action: int, x: np.ndarray, predicted: float) -> int:
-        for call, pending in self._pending.items():
-            if (pending.action, pending.predicted) == (action, predicted) and np.array_equal(pending.x, x):
+        for call, (its_action, its_x, its_prediction) in self._pending.items():
+            if (its_action, its_prediction) == (action, predicted) and np.array_equal(its_x, x):
                 return call
         raise DecisionError(
             f"action {action} has no open call in this context that predicted {predicted!r}; begin(action, x) opens "
@@ -517,7 +524,7 @@ class Core:
         return f"{self.sets.digest & (2**64 - 1):016x}"
 
     def _open(self, call: int, action: int, x: np.ndarray, *, impute: bool) -> int:
-        self._pending[call] = new(PendingCall, (action, x, None))
+        self._pending[call] = action, x, None
         if impute:
             try:
                 self._impute(call)
@@ -527,31 +534,33 @@ class Core:
         return call
 
     def _impute(self, call: int) -> float:
-        pending = self._pending[call]
-        predicted = self.sets.open_call(pending.action, pending.x)
+        action, x, _ = self._pending[call]
+        predicted = self.sets.open_call(action, x)
         if math.isnan(predicted):
-            raise self._not_learnable(pending.x, pending.action)
-        self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
+            raise self._not_learnable(x, action)
+        self._imputed[action] = self._imputed.get(action, 0) + 1
         # At the end: an action's pending copy may be rebuilt from its calls, in the order of imputation.
         del self._pending[call]
-        self._pending[call] = pending._replace(predicted=predicted)
+        self._pending[call] = action, x, predicted
         return predicted
 
-    def _observe(self, call: int, reward: float) -> None:
+    def _observe(self, call: int, reward: float) -> int:
+        """Learn from the reward of a pending call, and return its action (index)."""
         action, x, predicted = self._pending[call]
         if self._estimates is not None:
             self._estimates.changes += 1
-        moving = self.next_tick != NEVER
+        moving = self.moving
         if moving and not self.sets.arrays.timed:  # what is due before the next round comes later
             self.sets.arrays.clock = min(self.rounds, self.next_tick - 1)
         if not self.sets.add_observation(action, x, reward):
             raise self._not_learnable(x, action)
         if moving:
-            self.next_tick = self.sets.arrays.next_tick
+            self.plan_tick(self.sets.arrays.next_tick)
         if predicted is None:
             del self._pending[call]
         else:
             self._cancel(call, reward)
+        return action
 
     def _cancel(self, call: int, reward: float | None = None) -> None:
         """Withdraw a call, or replace its prediction by the reward, which is learnt already."""
@@ -564,14 +573,14 @@ class Core:
 
     def _imputed_of(self, action: int) -> Iterator[tuple[np.ndarray, float]]:
         """Context and prediction of an action's imputed calls; nothing is searched before the first is needed."""
-        for pending in self._pending.values():
-            if pending.action == action and pending.predicted is not None:
-                yield pending.x, pending.predicted
+        for its_action, x, predicted in self._pending.values():
+            if its_action == action and predicted is not None:
+                yield x, predicted
 
     def restore_pending(self, calls: Iterable[PendingCall]) -> None:
         """Take over the imputed calls of a saved learner, whose sets contain them."""
         for pending in calls:
-            self._pending[self._next_call] = pending
+            self._pending[self._next_call] = pending.action, pending.x, pending.predicted
             self._next_call += 1
             self._imputed[pending.action] = self._imputed.get(pending.action, 0) + 1
         found = np.array([self._imputed.get(action, 0) for action in range(self.n_actions)])
@@ -582,8 +591,8 @@ class Core:
         """The numbers of saved calls: the imputed ones are among those of `restore_pending`, the others are added."""
         numbers: dict[tuple[int, bytes, float | None], list[int]] = {}
         wanted, found = list(calls), []
-        for call, pending in self._pending.items() if wanted else ():
-            numbers.setdefault((pending.action, pending.x.tobytes(), pending.predicted), []).append(call)
+        for call, (action, x, predicted) in self._pending.items() if wanted else ():
+            numbers.setdefault((action, x.tobytes(), predicted), []).append(call)
         for pending in wanted:
             if pending.imputed:
                 key = pending.action, pending.x.tobytes(), pending.predicted
@@ -591,7 +600,7 @@ class Core:
                     raise ValueError("an open decision that is not among the open calls")
                 found.append(numbers[key].pop(0))
             else:
-                self._pending[self._next_call] = pending
+                self._pending[self._next_call] = pending.action, pending.x, pending.predicted
                 found.append(self._next_call)
                 self._next_call += 1
         return found
@@ -615,7 +624,7 @@ class Core:
         """
         sets = self.sets
         if (
-            allowed is self._fast
+            allowed is self._one_call
             and costs is None
             and not self._imputed
             and spot_check == self.spot_check
@@ -635,7 +644,7 @@ class Core:
                 raise unfit(x, -1 - action)
             if code == choice.UNSURE:
                 self._check_numerically_learnable(x, action)
-            reason, chances = self._outcomes[code]
+            reason, _, chances = self._outcomes[code]
             return action, reason, mean, spread, chances, worth
         scratch, drawn = sets.scratch, 1.0
         observed, pending = self._views(costs)

@@ -148,7 +148,8 @@ def schedule(core: "Core") -> None:
     """Find the next round before which something is due."""
     a = core.sets.arrays
     a.next_tick = min(a.next_review, NEVER if a.timed or not a.half_life else a.next_fade)
-    core.next_tick, core.check_to = a.next_tick, a.check_to
+    core.plan_tick(a.next_tick)
+    core.check_to = a.check_to
     core.follows_rounds = bool(a.half_life) or a.next_review != NEVER
 
 

@@ -17,9 +17,9 @@ from sparing.log.log import Log
 from sparing.model.confidence import Assumptions
 from sparing.model.prior import Prior
 from sparing.online import drift
-from sparing.online.alarms import Alarm, Watch
+from sparing.online.alarms import NOBODY, PREDICTED, Alarm, Watch
 from sparing.online.confidence_sets import ConfidenceSets
-from sparing.online.core import CALLS, DOUBLE, Chosen, Context, Core, PendingCall, new
+from sparing.online.core import ARRAY, CALLS, DOUBLE, Chosen, Context, Core, PendingCall, new
 from sparing.online.decision import (
     Chances,
     Decision,
@@ -345,7 +345,7 @@ class Learner(Core):
             If the context or the labels are invalid. The learner is unchanged.
         """
         unseen: tuple[str, ...] = ()
-        if type(x) is np.ndarray and x.dtype is DOUBLE and x.shape == self._shape:
+        if type(x) is ARRAY and x.dtype is DOUBLE and x.shape == self._shape:
             context = x.copy()  # as `context`, without the cost of a call
         elif type(x) is dict or isinstance(x, Mapping):
             context, unseen = self.encoder.encode_with_unseen(x)
@@ -362,15 +362,15 @@ class Learner(Core):
             if self._deferred is not None:
                 self._impute_deferred()
             number = self.rounds
-            if number >= self.next_tick:
+            if self.moving and number >= self.next_tick:
                 drift.tick(self, number, x=context)
-            share = self.spot_check
+            share, key = self.spot_check, -1
             if not self._plain:
                 key = runs.STREAM_KEY.call(self.key, number)
-            else:
-                key = runs.CHECK_KEY.call(self.key, number, share) if share else -1
+            elif share:
+                key = runs.CHECK_KEY.call(self.key, number, share)
             quick, worth = UNSURE, None
-            if allowed is self._fast and priced is None and key < 0 and not (self._imputed or self.uses_voi):
+            if allowed is self._fast and priced is None and key < 0 and not self._imputed:
                 # As `_choose`, without the cost of a call; what it would refuse or check is left to it.
                 sets = self.sets
                 bounds = sets.bounds
@@ -381,9 +381,9 @@ class Learner(Core):
                 if number < self.check_to:
                     choice = self._requested(context, choice)
                 action, reason, mean, spread, chances, worth = choice
+                called = reason in CALLS
             else:
-                reason, chances = self._outcomes[quick]
-            called = reason in CALLS
+                reason, called, chances = self._outcomes[quick]
             half, cost = self.half_widths * spread, None  # as `interval`, without the cost of a call
             if priced is not None:  # as `cost`
                 cost = float(priced[action])
@@ -393,36 +393,25 @@ class Learner(Core):
             source: tuple[Any, ...] = (estimates, estimates.changes, x, allowed, priced)
             if explain:
                 source += (explain_estimate(estimates, context, x, action, None, allowed, priced),)
-            decision: Decision = new(
-                Decision,
-                (
-                    number,
-                    self.action_names[action],
-                    called,
-                    reason,
-                    mean,
-                    mean - half,
-                    mean + half,
-                    chances,
-                    worth,
-                    unseen,
-                    cost,
-                    source,
-                ),
-            )
+            name, low, high = self.action_names[action], mean - half, mean + half
+            answer = number, name, called, reason, mean, low, high, chances, worth, unseen, cost, source
+            decision: Decision = new(Decision, answer)
             self.rounds = number + 1
             if called:
                 self.calls += 1
                 # The reward often comes next: a pending copy that it would remove at once is not worth making.
-                if action in self._imputed:
+                if self._imputed and action in self._imputed:
                     self._open(~number, action, context, impute=True)
                 else:  # as `_open`, without the cost of a call
                     self._deferred = ~number
-                    self._pending[~number] = new(PendingCall, (action, context, None))
+                    self._pending[~number] = action, context, None
                 self.open[number] = decision
-            self.watch.pending_contexts.append((context, number))
+            watch = self.watch
+            if watch.sees_contexts:  # as `Watch.context`, without the cost of a call
+                watch.pending_contexts.append(context)
+                watch.pending_moments.append(number)
             if not number & 1023:
-                self.watch.flush()
+                watch.flush()
             if self.uses_voi:
                 self._sync_budget()
                 if number == self.next_entry:
@@ -478,7 +467,7 @@ class Learner(Core):
             self._lock.wait_for_readers()
             self._impute_deferred()
             number = self.rounds
-            if number >= self.next_tick:
+            if self.moving and number >= self.next_tick:
                 drift.tick(self, number, x=context)
             key = runs.STREAM_KEY.call(self.key, number)
             made = self._choose_in_shadow(context, allowed, context_id, key, self.spot_check, priced)
@@ -655,9 +644,10 @@ class Learner(Core):
         with lock.write_lock:
             if lock.readers:
                 lock.wait_for_readers()
-            number = decision.id if type(decision) is Decision else None
-            if number is None or self.open.get(number) is not decision:
-                number = self._pending_number(decision)
+            predicted = PREDICTED(decision) if type(decision) is Decision else NOBODY
+            if self.open.get(predicted[0], NOBODY) is not decision:
+                predicted = PREDICTED(self.open[self._pending_number(decision)])
+            number = predicted[0]
             call, value = ~number, reward
             if (
                 type(reward) is not float
@@ -667,9 +657,11 @@ class Learner(Core):
                 value = as_reward(reward, self.reward_range)
             if call != self._deferred:
                 self._impute_deferred()
-            self._observe(call, value)
+            action = self._observe(call, value)
             self._deferred = None
-            self.watch.note(self._index, value, self.open[number])
+            notes = self.watch.notes  # as `Watch.reward`, without the cost of a call
+            notes += predicted
+            notes += (action, value)
             del self.open[number]
 
     def forget(self, decision: Decision | int) -> None:
@@ -700,7 +692,7 @@ class Learner(Core):
         calls = self.match_calls(call for _, call in pending)
         own = {call: ~decision.id for (decision, _), call in zip(pending, calls, strict=True)}
         self._pending = {own.get(call, call): waiting for call, waiting in self._pending.items()}
-        deferred = [call for call, waiting in self._pending.items() if not waiting.imputed]
+        deferred = [call for call, (_, _, predicted) in self._pending.items() if predicted is None]
         if len(self.open) != len(pending) or len(deferred) > 1:
             raise ValueError("open decisions that stand twice, or two that nothing happened since")
         self._deferred = deferred[0] if deferred else None
