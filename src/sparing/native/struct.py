@@ -34,6 +34,7 @@ class StructArrays:
     sizes: dict[str, int]
     arrays: dict[str, np.ndarray]
     numbers: np.ndarray
+    views: dict[str, np.ndarray]
 
     def __init__(self, fields: Fields, sizes: Mapping[str, int]) -> None:
         """Zeros, with a length for every letter in a shape."""
@@ -47,13 +48,25 @@ class StructArrays:
             if shape
         }
         numbers = np.dtype([(name, kind) for name, (kind, shape) in fields.items() if not shape])
-        self.__dict__.update(fields=fields, sizes=dict(sizes), arrays=arrays, numbers=np.zeros(1, numbers))
+        self._keep(fields=fields, sizes=dict(sizes), arrays=arrays, numbers=np.zeros(1, numbers))
+
+    def _keep(self, **state: Any) -> None:
+        # Arrays are attributes too, and numbers views, since to find a field by its name takes longer than a small decision.
+        numbers = state["numbers"]
+        views = {name: numbers[name] for name in numbers.dtype.names or ()}
+        self.__dict__.update(state, views=views, **state["arrays"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: self.__dict__[name] for name in ("fields", "sizes", "arrays", "numbers")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._keep(**state)
 
     def copy(self) -> "StructArrays":
         """A writable copy."""
         copied = StructArrays.__new__(StructArrays)
         arrays = {name: np.array(part, order="C") for name, part in self.arrays.items()}
-        copied.__dict__.update(self.__dict__, arrays=arrays, numbers=np.array(self.numbers))
+        copied._keep(**{**self.__getstate__(), "arrays": arrays, "numbers": np.array(self.numbers)})
         return copied
 
     def take(self, smaller: "StructArrays") -> None:
@@ -63,20 +76,19 @@ class StructArrays:
             self.arrays[name][: len(part)] = part
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__dict__.get("arrays", ()):
-            return self.arrays[name]
-        if name in self.__dict__.get("fields", ()):
-            return self.numbers[name].item()
+        views = self.__dict__.get("views", {})
+        if name in views:
+            return views[name].item()
         raise AttributeError(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in (self.numbers.dtype.names or ()):
+        if name not in self.views:
             raise AttributeError(f"{name} is not one of the numbers; change an array in place")
-        self.numbers[name] = value
+        self.views[name][0] = value
 
     def places(self) -> dict[str, np.ndarray]:
         """Every field as an array, a number as one of length 1."""
-        return {**self.arrays, **{name: self.numbers[name] for name in self.numbers.dtype.names or ()}}
+        return {**self.arrays, **self.views}
 
 
 class Struct(int):

@@ -153,7 +153,6 @@ class Core:
         self._one_call = self._active_mask if self._plain else None
         self._fast = None if self.uses_voi else self._one_call
         called, skipped = (self._planned_chances(called, many, self.spot_check) for called in (True, False))
-        # The reason, whether it is a call, and its probabilities, by the code of the answer.
         known = ((word, word in CALLS, called if word == EXPLORE else skipped) for word in REASONS[:-1])
         self._outcomes = (*known, (SPENT, False, Chances(1.0, 0.0)))
 
