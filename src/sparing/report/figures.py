@@ -156,8 +156,8 @@ def label_left(axes: "Axes", text: str) -> None:
 def title_above(axes: "Axes", text: str) -> None:
     """Give axes a title in lines that stay in a narrow figure."""
     size, room = axes.title.get_fontsize(), axes.bbox.width / axes.figure.dpi
-    beside = room < LEGEND_ROOM and len(_wrapped(text, room / 2, size)) > 1
-    place: Any = {"x": 1.0, "ha": "right"} if beside else {}
+    right_aligned = room < LEGEND_ROOM and len(_wrapped(text, room / 2, size)) > 1
+    place: Any = {"x": 1.0, "ha": "right"} if right_aligned else {}
     axes.set_title("\n".join(_wrapped(text, room, size)), **place)
 
 
