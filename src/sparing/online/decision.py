@@ -273,6 +273,10 @@ def _or_named(encoder: Encoder | None) -> str:
 
 def check_sizes(x: np.ndarray) -> None:
     """Reject a context with a feature that is not finite or too large."""
+    if (
+        x.dot(x) <= LARGEST
+    ):  # so that no feature is larger than its root; a third of the time of the full test
+        return
     large = np.flatnonzero(~(np.abs(x) <= LARGEST))
     if len(large):
         raise unfit(x, int(large[0]))

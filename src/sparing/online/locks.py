@@ -13,20 +13,24 @@ class ReadWriteLock:
     def __init__(self) -> None:
         self.write_lock = threading.Lock()
         self.readers = 0
-        self.changed = threading.Condition()
+        self._count_lock = threading.Lock()
+        self._no_readers = threading.Condition(self._count_lock)
+        self._awaited = False
 
     def wait_for_readers(self) -> None:
         """Block until no reader is left; the caller holds `write_lock`."""
         if self.readers:
-            with self.changed:
-                self.changed.wait_for(lambda: not self.readers)
+            with self._count_lock:
+                self._awaited = True
+                self._no_readers.wait_for(lambda: not self.readers)
+                self._awaited = False
 
     def __enter__(self) -> None:
-        with self.write_lock, self.changed:
+        with self.write_lock, self._count_lock:
             self.readers += 1
 
     def __exit__(self, *error: object) -> None:
-        with self.changed:
+        with self._count_lock:
             self.readers -= 1
-            if not self.readers:
-                self.changed.notify_all()
+            if self._awaited and not self.readers:
+                self._no_readers.notify_all()

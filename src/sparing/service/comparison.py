@@ -27,7 +27,9 @@ from sparing.service import events
 from sparing.service.events import ChangeEvent
 from sparing.service.messages import Headline, Hour, Measured, Options, Reasons, SampleRatio, SoFar
 from sparing.service.store.store import HourlyTotal
-from sparing.service.subject_sums import COLUMNS, PAIRS, SHARES, SUMS, Group, SumsByHour
+from sparing.service.subject_sums import COLUMNS, PAIRS, SHARES, SUMS, SumsByHour
+
+Group = tuple[str, str, bool]  # reason, variant, whether there was a reward call
 
 MAX_BINS = 96
 STEPS = (1, 2, 3, 6, 12, 24, 48, 96, 168)  # hours per bin; beyond them whole weeks

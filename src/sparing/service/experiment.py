@@ -409,6 +409,7 @@ class ExperimentState:
             self.period = period
         if self.learner.uses_voi or self.learner.follows_rounds:
             self.learner.set_counters(rounds=self.rounds, calls=self.calls)
+        if self.learner.follows_rounds:
             drift.pass_round(self.learner, event.ts)
         return predicted or 0.0
 

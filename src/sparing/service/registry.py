@@ -97,10 +97,13 @@ class ExperimentRegistry:
             self.add(experiment)
 
     def apply(self, experiment: Experiment, event: Event, x: np.ndarray | None = None) -> None:
-        if type(event) is ChangeEvent and event.kind == events.BASE:
+        if type(event) is not ChangeEvent:
+            experiment.model.apply(event, x)
+            return
+        if event.kind == events.BASE:
             experiment.model = self.base(experiment.number, event)
         shares = comparison.shares(experiment.model.options)
-        experiment.model.apply(event, x)
+        experiment.model.apply(event)
         if comparison.shares(experiment.model.options) != shares:
             experiment.compared_since = event.seq
 

@@ -14,8 +14,6 @@ import numpy as np
 from sparing.service import events
 from sparing.service.events import DecisionEvent
 
-Group = tuple[str, str, bool]  # reason, variant, whether there was a reward call
-
 # Of the policy: called by itself, skipped, and skipped but checked; and the holdout.
 CALLED, SKIPPED, CHECKED, HOLDOUT = range(4)
 POLICY_ARM, HOLDOUT_ARM = "policy", "holdout"
@@ -26,14 +24,14 @@ CHECKS = "c2"  # skipped decisions that were checked
 PAIRS = np.triu_indices(len(SUMS))
 PRODUCTS = tuple(SUMS[j] + SUMS[k] for j, k in zip(*PAIRS, strict=True))
 COLUMNS = (*SUMS, *SQUARES, CHECKS, *PRODUCTS)
+PLACES = {name: place for place, name in enumerate(COLUMNS)}
 
 # Options that decide which decisions are comparable.
 SHARES = ("check", "holdout", "holdout_policy", "holdout_group")
 
 
-def kind(group: Group) -> int:
-    """Return what a group of decisions is in the comparison; −1 for none."""
-    reason, arm, asked = group
+def kind(reason: str, arm: str, asked: bool) -> int:
+    """Return what decisions are in the comparison, by their reason, variant and whether there was a reward call; −1 for none."""
     if arm == HOLDOUT_ARM:
         return HOLDOUT if asked else -1
     if arm != POLICY_ARM:
@@ -71,7 +69,7 @@ def count(
     Decisions made while no call was allowed are left out, in both variants: no check stands for them. They are those without any
     probability of a call, though skipped decisions are checked.
     """
-    what = kind((decision.reason, decision.arm, decision.needs_reward))
+    what = kind(decision.reason, decision.arm, decision.needs_reward)
     if what < 0 or decision.seq <= since or (reward is not None and what == SKIPPED):
         return None
     if decision.call_probability == 0 and (check > 0 or decision.reason == events.BUDGET):
@@ -104,10 +102,21 @@ def settle(
     subjects: dict[SubjectKey, tuple[ArmKey, list[float]]] = {}
     last: dict[SubjectKey, int] = {}
     pairs: dict[ArmKey, list[tuple[list[float], list[float]]]] = {}
+    singles: dict[tuple[ArmKey, int], list[float]] = {}
     others: dict[ArmKey, list[float]] = {}
     for one in counts:
         arm = one.experiment, one.since, one.arm
         more, part = others.setdefault(arm, [0.0, 0.0, 0.0]), 3 * (one.kind in (SKIPPED, CHECKED))
+        if one.subject is None and one.replaced is None:  # most are: they need no sums of their own
+            single = singles.setdefault((arm, part), [0.0] * 4)
+            if one.reward is None:
+                single[0] += 1
+                more[2] += one.kind == CHECKED
+            else:
+                single[1] += 1
+                single[2] += one.reward
+                single[3] += one.reward * one.reward
+            continue
         own = [0.0] * len(SUMS)  # what was counted of this decision before
         if one.reward is not None:
             own[part] = 1.0
@@ -132,14 +141,30 @@ def settle(
             new[part + 1] += one.replaced is None
             new[part + 2] += one.reward - before
             more[part // 3] += one.reward * one.reward - before * before
+    added = {arm: _added(pairs.get(arm, []), more) for arm, more in others.items()}
+    for (arm, part), single in singles.items():
+        _add_singles(added[arm], part, *single)
     return (
-        {arm: _added(pairs[arm], more) for arm, more in others.items()},
+        added,
         {key: (arm[1], last[key], new) for key, (arm, new) in subjects.items()},
     )
 
 
+def _add_singles(
+    added: list[float], part: int, decisions: float, rewards: float, total: float, squares: float
+) -> None:
+    """Add decisions and rewards without subjects to the sums of a variant: (1, 0, 0) each, and (1, 1, r) less (1, 0, 0)."""
+    n, m, s = SUMS[part : part + 3]
+    changes = {n: decisions, m: rewards, s: total, f"q{part // 3 + 1}": squares}
+    changes |= {n + n: decisions, n + m: rewards, n + s: total, m + m: rewards, m + s: total, s + s: squares}
+    for name, change in changes.items():
+        added[PLACES[name]] += change
+
+
 def _added(pairs: Sequence[tuple[list[float], list[float]]], more: list[float]) -> list[float]:
     """Return what the sums change by."""
+    if not pairs:
+        return [*([0.0] * len(SUMS)), *more, *([0.0] * len(PRODUCTS))]
     sums = np.array(pairs)
     old, new = sums[:, 0], sums[:, 1]
     products = (new.T @ new - old.T @ old)[PAIRS]

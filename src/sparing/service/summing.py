@@ -78,7 +78,7 @@ async def check_sums(store: Store, number: int, config: Mapping[str, Any]) -> st
     for reason, arm, asked, *numbers, squares in await store.driver.read(
         f"{GROUPS} and not ({spent}) group by d.reason, d.arm, d.needs_reward", number, since
     ):
-        kind = subject_sums.kind((reason, arm, bool(asked)))
+        kind = subject_sums.kind(reason, arm, bool(asked))
         if kind < 0:
             continue
         mine, part = counted[int(kind == HOLDOUT)], int(kind in (SKIPPED, CHECKED))
