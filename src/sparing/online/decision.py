@@ -273,9 +273,7 @@ def _or_named(encoder: Encoder | None) -> str:
 
 def check_sizes(x: np.ndarray) -> None:
     """Reject a context with a feature that is not finite or too large."""
-    if (
-        x.dot(x) <= LARGEST
-    ):  # so that no feature is larger than its root; a third of the time of the full test
+    if np.abs(x).max(initial=0.0) <= LARGEST:  # which takes half the time of the search below
         return
     large = np.flatnonzero(~(np.abs(x) <= LARGEST))
     if len(large):
