@@ -1,10 +1,12 @@
 """Reading a table costs the same per column, however many there are: names are looked up, never searched for."""
 
+from types import SimpleNamespace
+
 import pyarrow as pa
 import pytest
 
 import sparing
-from sparing.log import arrays
+from sparing.log import arrays, scan
 
 WIDE = 300
 
@@ -39,6 +41,9 @@ class Counted:
         self.listed += 1
         return self.real.schema.names
 
+    def field(self, name):
+        return self.real.schema.field(name)
+
 
 @pytest.fixture(scope="module")
 def table():
@@ -65,3 +70,12 @@ def test_names_are_not_searched_one_by_one(table):
     Name.compared = 0
     assert columns.others == ("action", "reward")
     assert Name.compared < 10 * WIDE
+
+
+def test_names_are_listed_once_to_find_columns_of_text(table):
+    from sparing.log.tables import open_table
+
+    names = tuple(f"c{place}" for place in range(WIDE))
+    columns, source = arrays.TableColumns(names, "action", "reward", None, None), Counted(open_table(table))
+    assert scan._words(source, columns, SimpleNamespace(specs=())) == ()
+    assert source.listed <= 2

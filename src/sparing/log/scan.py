@@ -275,7 +275,8 @@ def _words(source: TableSource, columns: TableColumns, plan: Features | None) ->
     if plan is None:
         return ()
     named = dict(plan.specs)
-    kinds = {name: source.schema.field(name).type for name in columns.contexts if name in source.schema.names}
+    known = set(source.schema.names)
+    kinds = {name: source.schema.field(name).type for name in columns.contexts if name in known}
     return tuple(
         name
         for name, kind in kinds.items()
