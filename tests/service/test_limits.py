@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import contextlib
 import heapq
 import socket
 import stat
@@ -82,6 +83,37 @@ def test_the_head_of_a_request_is_limited(served):
     assert head(url, 16 * 1024) == b"HTTP/1.1 200 OK"
     assert head(url, 4 * 2**20) in (b"HTTP/1.1 431 Request Header Fields Too Large", b"")
     assert head(url, 16 * 1024) == b"HTTP/1.1 200 OK"
+
+
+def taken(line, part, most):
+    """How many bytes of a part, sent again and again, a service takes before it closes the connection."""
+    sent = 0
+    with contextlib.suppress(OSError):
+        while sent < most:
+            sent += line.send(part)
+    return sent
+
+
+@pytest.mark.parametrize("path", ["/session", "/healthz"])  # read by the service, and not
+@pytest.mark.parametrize("trailers", [b"x" * 8192, b"X: y\r\n" * 1024])
+def test_trailers_of_a_body_are_limited(served, path, trailers):
+    port = int(served[1].rpartition(":")[2])
+    start = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        line.sendall(start.encode() + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\nX-Long: ")
+        assert taken(line, trailers, 2**26) < 2**26
+    assert head(served[1], 16 * 1024) == b"HTTP/1.1 200 OK"
+
+
+def test_a_body_in_chunks_may_be_longer_than_a_head(served):
+    content = msgspec.json.encode(
+        {"context": [0.5, -0.25, 1.0], "request_id": "x" * 300, "eligible": [0] * 100_000}
+    )
+    with httpx.Client(base_url=served[1]) as http:
+        for size in (7, 1 << 17):
+            parts = (content[start : start + size] for start in range(0, len(content), size))
+            answer = http.post("/v1/shop/decide", content=parts, headers={"Content-Type": "application/json"})
+            assert answer.status_code == 422
 
 
 def test_expired_decisions_in_order_without_visiting_the_others(tmp_path):

@@ -40,7 +40,7 @@ LONGEST_ROUND = 900.0  # seconds of a periodic task that are an alarm
 ENVIRONMENT = "SPARING_SERVICE"
 
 BACKLOG = 2048
-MAX_HEAD = 64 * 2**10  # bytes of a request's first line and headers
+MAX_HEAD = 64 * 2**10  # bytes of a request's first line and headers, and of trailers
 
 
 @dataclass(frozen=True)
@@ -54,25 +54,38 @@ class ServerSettings:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """HTTP/1.1 with a limit on the size of a request's head, which httptools would collect without end."""
+    """HTTP/1.1 with a limit on a request's head, and on what follows the last part of its body: httptools collects both without end."""
 
-    _head: int | None = None  # bytes received of a head that is not complete
+    _bare: int | None = None  # bytes since the request began, its head ended, or a part of its body came
+    _in_head = _advanced = False
 
     def on_message_begin(self) -> None:
-        self._head = 0
+        self._bare, self._in_head = 0, True
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._head = None
+        self._in_head, self._advanced = False, True
         super().on_headers_complete()
 
+    def on_body(self, body: bytes) -> None:
+        self._advanced = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._bare = None
+        super().on_message_complete()
+
     def data_received(self, data: bytes) -> None:
+        self._advanced = False
         super().data_received(data)
-        if self._head is None:
+        if self._bare is None:
             return
-        self._head += len(data)
-        if self._head > MAX_HEAD and not self.transport.is_closing():
-            self.transport.write(b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n")
+        self._bare = 0 if self._advanced else self._bare + len(data)
+        if self._bare > MAX_HEAD and not self.transport.is_closing():
+            if self._in_head:
+                self.transport.write(
+                    b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\n\r\n"
+                )
             self.transport.close()
 
 
