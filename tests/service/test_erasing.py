@@ -327,10 +327,49 @@ def test_nothing_that_stays_gives_the_context_back(tmp_path):
             assert rows[1][4] != 0.0
             kept = [dashboard.recorded(only(writer), one) for one in await writer.store.record(1, "true")]
             assert [one.value is None for one in kept] == [True, False]
+            assert [one.play_probability is None for one in kept] == [True, False]
             with pytest.raises(ServiceError) as caught:
                 await writer.submit(request)
             assert caught.value.code == "erased"
             await sound(writer)
+
+    ran(whole())
+
+
+@pytest.mark.parametrize("learner", ["economical", "lints"])
+def test_erased_decisions_differ_in_no_number_that_depends_on_the_context(tmp_path, learner):
+    """The probabilities of a sampler are functions of the context, too."""
+    numbers = "play_probability, call_probability, value, low, high, worth, costs"
+
+    async def whole():
+        clock = Clock()
+        async with trial(tmp_path, learner, Options(holdout=0.2, explore=0.2), clock=clock) as writer:
+            for x in contexts(1, 30):
+                await decide(writer, x)
+            clock.seconds += 100
+
+            async def rows():
+                return await writer.store.driver.read(f"select distinct {numbers} from decisions")
+
+            assert len(await rows()) > 3
+            assert (await erase(writer, NAME, who="test", before_ts=clock())).erased == 30
+            assert await rows() == [(0.0, 1.0, 0.0, 0.0, 0.0, None, None)]  # a call was possible everywhere
+            assert (await erase(writer, NAME, who="test", before_ts=clock())).erased == 0
+            await sound(writer)
+
+    ran(whole())
+
+
+def test_retention_erases_the_numbers_that_an_older_version_left(tmp_path):
+    async def whole():
+        clock = Clock()
+        async with trial(tmp_path, "lints", Options(retention=50.0), clock=clock) as writer:
+            await decide(writer, SECRET)
+            await writer.store.exclusive(("update decisions set context = null", [()]))
+            clock.seconds += 100
+            await expire_contexts(writer, only(writer), clock())
+            found = await writer.store.driver.read("select play_probability, value, low, high from decisions")
+            assert found == [(0.0, 0.0, 0.0, 0.0)]
 
     ran(whole())
 

@@ -177,7 +177,7 @@ def recorded(experiment: Experiment, found: StoredDecision) -> Record:
         "served_id": None if one.served_id is None else events.id_text(one.served_id),
     }
     if one.context is None:  # erased, with what would give it back
-        stored |= dict.fromkeys(("value", "low", "high"))
+        stored |= dict.fromkeys(("value", "low", "high", "play_probability", "call_probability"))
     return Record(**stored)
 
 

@@ -1,7 +1,8 @@
 """Erasure of contexts from the store and from every state file; decisions and rewards stay.
 
 Erased are a decision's context, context id and subject, and what would give a context back by trying all: the hash of the request,
-the estimate with its limits, the value of the call, and the costs of the request. The request_id stays, so that a retry is refused and not decided anew.
+the estimate with its limits, the probabilities, the value of the call, and the costs of the request. The request_id stays, so that a retry is
+refused and not decided anew.
 The learner's sums stay too; of the contexts that stand for future ones, erased ones are withdrawn. A replay needs contexts, so it can
 start only at the state that an erasure writes: the experiment's floor is raised to it.
 
@@ -25,8 +26,15 @@ from sparing.service.store import Store
 from sparing.service.transactions import TransactionHandler
 from sparing.service.writer import Writer
 
+# The numbers: of a decision that an earlier version erased.
 NOT_ERASED = (
-    "(context is not null or context_id is not null or subject is not null or request_hash is not null)"
+    "(context is not null or context_id is not null or subject is not null or request_hash is not null "
+    "or value <> 0 or low <> 0 or high <> 0 or play_probability <> 0)"
+)
+# Of the probabilities it stays whether a call was possible, by which decisions are compared.
+ERASED = (
+    "context = null, context_id = null, subject = null, request_hash = null, value = 0, low = 0, high = 0, worth = null, costs = null, "
+    "play_probability = 0, call_probability = case when call_probability > 0 then 1 else 0 end"
 )
 CONDITIONS = {
     # With a decision its shadow call, and the reverse: they have one context.
@@ -125,8 +133,7 @@ class ErasureTarget(NamedTuple):
         )
         if found:
             await store.driver.many(
-                "update decisions set context = null, context_id = null, subject = null, request_hash = null, "
-                "value = 0, low = 0, high = 0, worth = null, costs = null where seq = $1",
+                f"update decisions set {ERASED} where seq = $1",
                 found,
             )
         return int(found[-1][0]) if found else 0

@@ -331,7 +331,7 @@ class About(Struct):
 class Record(Struct, omit_defaults=True):
     """A stored decision and its outcome; the interval of a decision made before release 0.3 is one deviation to each side.
 
-    `value`, `low` and `high` are None once the context is erased.
+    The probabilities, `value`, `low` and `high` are None once the context is erased.
     """
 
     decision_id: str
@@ -341,8 +341,8 @@ class Record(Struct, omit_defaults=True):
     needs_reward: bool
     reason: str
     arm: str
-    play_probability: float
-    call_probability: float
+    play_probability: float | None
+    call_probability: float | None
     value: float | None
     low: float | None
     high: float | None
