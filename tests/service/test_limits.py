@@ -13,17 +13,20 @@ import msgspec
 import numpy as np
 import pytest
 
-from service.building import NAME, asking, contexts, decide, ran, reward, trial
+import sparing
+from service.building import LOG, NAME, asking, contexts, decide, ran, replayed, reward, same, trial
 from service.serving import added_key, columns_log, made, posted, refused, running
 from sparing.errors import SettingError
+from sparing.log.log import Log
 from sparing.service import erasure, events, experiments, server
 from sparing.service import writer as writing
 from sparing.service.errors import ServiceError
 from sparing.service.events import DecisionEvent
 from sparing.service.http import endpoint
-from sparing.service.messages import Options, OptionsPatch
+from sparing.service.messages import DecideRequest, Options, OptionsPatch
 from sparing.service.server import LimitedProtocol, ServerSettings, Service
 from sparing.service.store.driver import LostError
+from sparing.service.transactions import Decide
 from sparing.service.writer import Writer
 
 X = contexts(3, 1)[0]
@@ -114,6 +117,77 @@ def test_a_body_in_chunks_may_be_longer_than_a_head(served):
             parts = (content[start : start + size] for start in range(0, len(content), size))
             answer = http.post("/v1/shop/decide", content=parts, headers={"Content-Type": "application/json"})
             assert answer.status_code == 422
+
+
+AGES = np.random.default_rng(5).uniform(18, 80, 4000)
+OLD = np.random.default_rng(6).integers(0, 2, 4000)
+CHANCES = np.where(OLD == 1, 0.1 + 0.8 * (AGES - 18) / 62, 0.9 - 0.8 * (AGES - 18) / 62)
+CLICKS = (np.random.default_rng(7).random(4000) < CHANCES).astype(float)
+"""One of two actions is for the old: the best policy earns .7, any policy without the age .5."""
+
+ENCODED = (AGES - AGES.mean()) / AGES.std()
+COLUMNS = {
+    "number": ({"age": AGES}, lambda age: {"age": age}, [[1.0, 1e6], [1.0, -1e6], [-1e50, 1e50]]),
+    "raw": (
+        np.stack([np.ones(4000), ENCODED], axis=1),
+        lambda age: [1.0, (age - AGES.mean()) / AGES.std()],
+        [[1.0, 1e6], {"x_0": 1.0, "x_1": -1e6}, [1e30, 1e30]],
+    ),
+    "vector": (
+        {"seen": np.stack([AGES / 50, np.sin(AGES)], axis=1).tolist()},
+        lambda age: {"seen": [age / 50, np.sin(age)]},
+        [{"seen": [1e40, 0.0]}, {"seen": [-1e40, 1e40]}, [1.0, 1e50, 0.0]],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+@pytest.mark.parametrize("learner", ["economical", "confident", "linucb"])
+def test_rewards_in_contexts_far_from_the_log_do_not_outweigh_it(tmp_path, kind, learner):
+    rows, context, far = COLUMNS[kind]
+    names = ["young", "old"]
+    if isinstance(rows, dict):
+        table = {**rows, "action": [names[old] for old in OLD], "reward": CLICKS}
+        log = sparing.read_log(table, features="auto")
+    else:
+        log = Log.from_arrays(rows, [names[old] for old in OLD], CLICKS, action_names=names)
+
+    async def whole():
+        options = Options(check=1.0, learn_unasked=True)
+        kernel = {} if learner == "linucb" else {"kernel": 3}
+        async with trial(tmp_path, learner, options, log=log, **kernel) as writer:
+
+            def earned():
+                model, found = writer.registry.get(NAME).model, []
+                for age in np.linspace(18, 80, 200):
+                    best = model.learner.best(model.learner.context(context(age)))
+                    gain = 0.8 * (age - 18) / 62
+                    found.append(0.1 + gain if model.labels[best] == "old" else 0.9 - gain)
+                return np.mean(found)
+
+            assert earned() > 0.69
+            for action in 4 * names:
+                for each in far:
+                    asked = DecideRequest(context=each, eligible=[action])
+                    await reward(writer, await writer.submit(Decide(NAME, asked, events.new_id())), 0.0)
+            assert earned() > 0.69
+            same(await replayed(writer), writer.registry.get(NAME).model)
+
+    ran(whole())
+
+
+def test_contexts_within_the_limits_are_stored_as_they_came(tmp_path):
+    async def whole():
+        async with trial(tmp_path) as writer:
+            reach = np.abs(LOG.contexts).max(axis=0)
+            given = [2 * reach, [-0.0, 0.0, 0.1], [1e40, -1e40, 0.5]]
+            for x in given:
+                await decide(writer, x)
+            found = await writer.store.driver.read("select context from decisions order by seq")
+            far = [2 * reach[0], -2 * reach[1], 0.5]
+            assert [bytes(one) for (one,) in found] == [events.pack_context(x) for x in [*given[:2], far]]
+
+    ran(whole())
 
 
 def test_expired_decisions_in_order_without_visiting_the_others(tmp_path):

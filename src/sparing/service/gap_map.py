@@ -28,7 +28,7 @@ EVENTS, CALLS = 20_000, 2_000
 
 
 def describe_log(log: Log) -> dict[str, Any]:
-    """Return JSON values that describe a log: rows, mean context, gap map, and actions logged in some contexts only.
+    """Return JSON values that describe a log: rows, mean context, largest sizes, gap map, and actions logged in some contexts only.
 
     The latter are bits over the action numbers, in hexadecimal.
     """
@@ -36,6 +36,9 @@ def describe_log(log: Log) -> dict[str, Any]:
     return {
         "rows": log.n_rows,
         "center": log.contexts.mean(axis=0).tolist() if log.n_rows else None,
+        "reach": np.maximum(log.contexts.max(axis=0), -log.contexts.min(axis=0)).tolist()
+        if log.n_rows
+        else None,
         "gaps": gaps,
         "partly": np.packbits(partly).tobytes().hex() if partly.any() else "",
     }

@@ -14,6 +14,8 @@ from sparing.service.events import ChangeEvent, Event
 from sparing.service.experiment import ExperimentState
 from sparing.service.store import Store
 
+FARTHEST = 2.0  # times the largest size in the log
+
 
 @dataclass
 class Experiment:
@@ -27,6 +29,24 @@ class Experiment:
     doubtful: bool = False  # a replay of the store gave another state: this one is not written
     unseen: int = 0  # decisions of this worker in contexts with values that the log never had
     compared_since: int = 0  # the last event that changed check or holdout: later decisions are compared
+
+    def limited(self, given: Any, x: np.ndarray) -> Any:
+        """Return a context, of which x (d,) is the encoding, with numbers at most `FARTHEST` times as large as any in the log.
+
+        One reward in a context far from all others would outweigh them for ever. Named columns of numbers have the log's range; this is for
+        encoded numbers, raw ones and vectors. Experiments that older versions made have no limits until a log is imported.
+        """
+        reach, encoder = self.config.get("about", {}).get("reach"), self.model.learner.encoder
+        if reach is None or (isinstance(given, dict) and not encoder.unlimited):
+            return given
+        sizes = np.ones(
+            encoder.size
+        )  # also of kernel features, which are smaller, and of what the log has only zeros of
+        sizes[encoder.logged[: len(reach)]] = [each or 1.0 for each in reach]
+        limits = FARTHEST * sizes
+        if isinstance(given, dict):
+            return encoder.limited(given, x, limits)
+        return given if (np.abs(x) <= limits).all() else np.clip(x, -limits, limits)
 
 
 class ExperimentRegistry:

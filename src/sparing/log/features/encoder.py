@@ -512,6 +512,39 @@ class Encoder:
             out[:, self.linear.stop :] = self.kernel(out[:, self.linear])
         return out
 
+    @cached_property
+    def unlimited(self) -> list[tuple[Any, int]]:
+        """The columns of numbers without a range of the log, and of vectors, each with its first coordinate."""
+        kinds = (NumberColumn, VectorColumn)
+        return [
+            (column, first)
+            for column, first, _ in self.spans
+            if isinstance(column, kinds) and getattr(column, "low", None) is None
+        ]
+
+    def limited(self, row: Mapping[str, Any], x: np.ndarray, limits: np.ndarray) -> Mapping[str, Any]:
+        """Return a row whose numbers in `unlimited` columns are within limits.
+
+        Parameters
+        ----------
+        row : mapping
+            The value of every raw column.
+        x : array of shape (d,)
+            Its context.
+        limits : array of shape (d,)
+            The largest size of each coordinate.
+        """
+        changed: dict[str, Any] = {}
+        for column, first in self.unlimited:
+            places = slice(first, first + len(column.parts))
+            far = float((np.abs(x[places]) / limits[places]).max(initial=0.0))
+            if far > 1 and isinstance(column, VectorColumn):
+                mean = np.array(column.mean)
+                changed[column.column] = (mean + (np.array(row[column.column]) - mean) / far).tolist()
+            elif far > 1:
+                changed[column.column] = float(x[first] / far) * column.scale + column.mean
+        return {**row, **changed} if changed else row
+
     def completed(self, contexts: np.ndarray) -> np.ndarray:
         """Return contexts (n, d) or (d,) with kernel features, and 0 for unseen values, if they lack either.
 
