@@ -44,8 +44,9 @@ async def sum_again(
             if isinstance(event, ChangeEvent):
                 continue
             if isinstance(event, DecisionEvent):
-                decision = decisions[event.seq] = event
-                found = subject_sums.count(decision, since, check)
+                found = subject_sums.count(event, since, check)
+                if found is not None and found.kind != SKIPPED:  # of the others no reward counts
+                    decisions[event.seq] = event
             elif event.kind in events.CLOSING - {events.CORRECTED} and event.decision_seq in decisions:
                 decision = decisions.pop(event.decision_seq)
                 if event.kind not in events.REWARDED:
