@@ -18,7 +18,7 @@ from service.building import LOG, NAME, asking, contexts, decide, ran, replayed,
 from service.serving import added_key, columns_log, made, posted, refused, running
 from sparing.errors import SettingError
 from sparing.log.log import Log
-from sparing.service import erasure, events, experiments, server
+from sparing.service import erasure, events, experiments, maintenance, server, snapshots
 from sparing.service import writer as writing
 from sparing.service.errors import ServiceError
 from sparing.service.events import DecisionEvent
@@ -289,6 +289,22 @@ def test_a_new_store_is_for_its_owner_alone(tmp_path):
     assert stat.S_IMODE((tmp_path / "store").stat().st_mode) == 0o700
     assert modes
     assert set(modes.values()) == {0o600}
+
+
+def test_state_files_are_for_their_owner_also_in_a_folder_that_was_there(tmp_path):
+    """They have the contexts of pending calls."""
+    (tmp_path / "store").mkdir(mode=0o755)
+
+    async def whole():
+        async with trial(tmp_path / "store") as writer:
+            await decide(writer, X)
+            await snapshots.snapshot_here(writer, writer.registry.get(NAME))
+        await maintenance.backup(tmp_path / "store", tmp_path / "copy")
+
+    ran(whole())
+    for store in ("store", "copy"):
+        for folder in ("bases", "snapshots"):
+            assert stat.S_IMODE((tmp_path / store / folder).stat().st_mode) == 0o700
 
 
 def test_a_retention_beyond_all_times_is_refused_and_never_fails(tmp_path):

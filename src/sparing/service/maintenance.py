@@ -126,7 +126,7 @@ async def states_of(store: Store) -> list[BackedUpState]:
 def _copy(folder: Path, part: Path, state: BackedUpState) -> bool:
     """Copy a state file and compare its hash; return False for one that an erasure removed."""
     source, target = folder / state.path, part / state.path
-    archive.folder(target.parent)
+    archive.folder(target.parent, private=True)
     try:
         shutil.copyfile(source, target)
     except FileNotFoundError:

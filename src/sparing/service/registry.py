@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from sparing import archive
 from sparing.errors import FileError
 from sparing.service import comparison, events, state_files
 from sparing.service.errors import not_found
@@ -181,8 +182,7 @@ class ExperimentRegistry:
 
 def save_base(folder: Path, model: ExperimentState) -> dict[str, str]:
     """Write a base state; return the body of its event."""
-    place = folder / "bases"
-    place.mkdir(exist_ok=True)
+    place = archive.folder(folder / "bases", private=True)
     draft = place / f"draft-{model.experiment}-{model.seq}.state"
     digest = state_files.save(model, draft)
     path = place / f"{digest.hex()}.state"

@@ -46,7 +46,7 @@ class MismatchError(SparingError):
 def write(folder: Path, model: ExperimentState) -> StoredSnapshot:
     """Write a snapshot file; it counts once the store refers to it."""
     path = Path(FOLDER) / f"{model.experiment}-{model.seq}{ENDING}"
-    archive.folder(folder / FOLDER)
+    archive.folder(folder / FOLDER, private=True)
     sha256 = state_files.save(model, folder / path)
     return StoredSnapshot(model.seq, 0, state_files.engine(), model.digest, sha256, str(path))
 
