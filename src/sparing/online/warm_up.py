@@ -36,30 +36,31 @@ def warm_up(learner: "Learner") -> None:
     if any(isinstance(column, texts.TextColumn) for column in learner.encoder.columns):
         texts.warm_up()
     trial = learner.copy()
-    mask = np.ones(learner.n_actions, dtype=np.bool_)
+    mask = learner.active()
+    first = int(mask.argmax())
     contexts = np.random.default_rng(0).random((3, learner.n_features))
     for x in contexts:
         with contextlib.suppress(SparingError):
             action = trial.propose(x, allowed=mask, entropy=b"warm").action
-            first, second = trial.begin(action, x), trial.begin(action, x)
+            one, other = trial.begin(action, x), trial.begin(action, x)
             trial.propose(x)
             trial.check_learnable(action, x)
             trial.propose_in_shadow(x)
             trial.best(x, mask)
             trial.value(action, x)
-            trial.cancel(action, x, second)
-            trial.finish(action, x, first, first)
+            trial.cancel(action, x, other)
+            trial.finish(action, x, one, one)
             trial.decide(x)
     trial.decide_many(contexts)
-    trial.watch.reward(0, 0.5, 0.5, 1.0, None, 0)
+    trial.watch.reward(first, 0.5, 0.5, 1.0, None, 0)
     trial.watch.context(contexts[0], 0)
     _ = trial.alarms
     table, x, bounds = trial.sets.scratch.observed, contexts[0], trial.sets.bounds
     if trial.spot_check:
         runs.CHECK_KEY.call(trial.key, 0, trial.spot_check)
         runs.SPOT_CHECK_KIND.call(runs.STREAM_KEY.call(trial.key, 0), trial.spot_check, True)
-        runs.RANDOM_OTHER_ACTION[bounds].call(table, x, mask, 0, 0, bounds)
-        runs.VALUE.call(table, x, 0)
+        runs.RANDOM_OTHER_ACTION[bounds].call(table, x, mask, first, 0, bounds)
+        runs.VALUE.call(table, x, first)
     trial.sets.inconsistent()
     search.radii_all(table)
     updates.factor(table, 0, updates.CONDITION)
@@ -70,7 +71,7 @@ def warm_up(learner: "Learner") -> None:
         normals = np.zeros(trial.n_actions)
         random_stream.normals(runs.STREAM_KEY.call(trial.key, 0), normals)
         runs.SAMPLE[bounds].call(table, x, normals, mask, bounds)
-        trial.chance(0, x, mask)
+        trial.chance(first, x, mask)
 
 
 def warm_up_all(progress: Callable[[int, int], None] | None = None) -> int:
