@@ -200,6 +200,14 @@ def test_a_learner_notes_what_it_was_told_and_keeps_no_objects_alive():
     assert len(gc.get_objects()) - before < 40
 
 
+@pytest.mark.parametrize("shift", ["auto", 0.3, 3.0])
+def test_contexts_are_compared_with_the_log_whatever_shift_is_assumed(shift):
+    plain, shifting = learner_of().watch, learner_of(shift=shift).watch
+    np.testing.assert_allclose(shifting.mean, plain.mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(shifting.scale, plain.scale, rtol=1e-9)
+    assert (plain.scale > 0).tolist() == [False, True, True]
+
+
 def test_a_learner_saved_without_alarms_begins_anew(tmp_path):
     from sparing.online import files
 

@@ -340,7 +340,7 @@ class ConfidenceSets:
             own, theirs = self._own_slots(other)
             for name in ("fades", "kept", "faded_rows"):
                 getattr(self.arrays, name)[own] = getattr(b, name)[theirs]
-            for name in (*FORGETTING_COUNTS, "faded_calls", "next_fade"):
+            for name in (*FORGETTING_COUNTS, "next_fade"):
                 setattr(self.arrays, name, getattr(b, name))
         if not len(b.start_gram):
             return
@@ -488,24 +488,25 @@ class ConfidenceSets:
 
     def constant_sums(self) -> tuple[np.ndarray, float]:
         """Σ x_0·x over all rows so far, (d,), and the sum of their weights; Σx if the first feature is a constant 1."""
-        a, d = self.arrays, self.shape[1]
-        actions = np.flatnonzero(self.logged + self.live)
-        slots, before = a.observed_slot[actions], self.origins.matrices(actions)[:, :d]
+        a = self.arrays
         rows: float = int((self.logged + self.live).sum())
         if len(a.kept):
-            rows -= float(a.faded_rows[slots].sum())
-        if not len(a.start_gram):
-            return (a.gram[slots, :d] - before).sum(axis=0), rows
-        kept = a.kept[slots][:, None] if len(a.kept) else 1.0
-        return (kept * (a.start_gram[slots, :d] - before) + a.live_gram[slots, :d]).sum(axis=0), rows
+            rows -= float(a.faded_rows[a.observed_slot[np.flatnonzero(self.logged + self.live)]].sum())
+        return self._entries_of_rows(np.arange(self.shape[1])), rows
 
     def sums_of_squares(self) -> np.ndarray:
         """Σ x_j² over all rows so far, (d,)."""
-        a, d = self.arrays, self.shape[1]
-        diagonal = np.cumsum([0, *range(d, 1, -1)])
-        actions = np.flatnonzero(self.logged + self.live)
-        found = a.gram[a.observed_slot[actions]][:, diagonal] - self.origins.matrices(actions)[:, diagonal]
-        return np.asarray(found.sum(axis=0))
+        return self._entries_of_rows(np.cumsum([0, *range(self.shape[1], 1, -1)]))
+
+    def _entries_of_rows(self, places: np.ndarray) -> np.ndarray:
+        """Entries of the packed Σxxᵀ of all rows so far, as `rows` weighs them."""
+        a, actions = self.arrays, np.flatnonzero(self.logged + self.live)
+        slots, before = a.observed_slot[actions][:, None], self.origins.matrices(actions)[:, places]
+        if not len(a.start_gram):
+            return np.asarray((a.gram[slots, places] - before).sum(axis=0))
+        kept = a.kept[slots] if len(a.kept) else 1.0
+        logged, live = a.start_gram[slots, places] - before, a.live_gram[slots, places]
+        return np.asarray((kept * logged + live).sum(axis=0))
 
     @property
     def shape(self) -> tuple[int, int]:
