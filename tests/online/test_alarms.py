@@ -208,6 +208,17 @@ def test_contexts_are_compared_with_the_log_whatever_shift_is_assumed(shift):
     assert (plain.scale > 0).tolist() == [False, True, True]
 
 
+def test_contexts_of_rounds_with_shadow_calls_are_watched():
+    served, shadow = lived(learner_of(), 0, 100), lived(learner_of(), 0, 100)
+    for number in range(100, 1500):
+        rng = np.random.default_rng([number, 5])
+        x = np.array([1.0, rng.normal() + 1.0, rng.normal()])
+        served.decide(x)
+        shadow.decide_in_shadow(x)
+    np.testing.assert_array_equal(shadow.watch.state()["contexts"], served.watch.state()["contexts"])
+    assert [(one.name, one.change) for one in shadow.alarms] == [(shadow.encoder.names[1], "higher")]
+
+
 def test_a_learner_saved_without_alarms_begins_anew(tmp_path):
     from sparing.online import files
 

@@ -486,6 +486,7 @@ class Learner(Core):
                 self.open[number] = also
                 self.calls += 1
             self.rounds = number + 1
+            self.watch.context(context, number)
             if self.uses_voi:
                 self._sync_budget()
                 if number == self.next_entry:
