@@ -178,6 +178,24 @@ def test_a_refreshed_learner_keeps_shift_and_weights(half_life):
     play(learner, LIVE.live_stream(100, np.random.default_rng(4)))
 
 
+@pytest.mark.parametrize("noise", [None, 0.5])
+@pytest.mark.parametrize("shift", [None, "auto"])
+def test_a_refreshed_learner_that_forgets_monitors_the_noise(shift, noise):
+    """An estimated noise is estimated again and monitored from there on; a given one stays, with what is known of it."""
+    learner = made("confident", shift=shift, half_life=40, spot_check=0.5, noise=noise)
+    stream = WORLD.live_stream(600, np.random.default_rng(2))
+    play(learner, stream)
+    before = learner.monitor
+    assert before.faded > 0
+    learner.refresh()
+    after = learner.monitor
+    kept = (before.calls, before.total, before.faded) if noise else (0, 0.0, 0.0)
+    assert (after.calls, after.total, after.faded) == kept
+    louder = LinearWorld(theta=WORLD.theta, noise=5.0)
+    play(learner, louder.live_stream(100, np.random.default_rng(4)))
+    assert learner.monitor.inflation > 2
+
+
 @pytest.mark.parametrize("kind", ["economical", "confident"])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_saved_learner_goes_on_bit_for_bit_whatever_happens(kind, seed, tmp_path):

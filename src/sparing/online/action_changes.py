@@ -103,7 +103,7 @@ def refresh(learner: "Learner") -> None:
     sets.prioritise(old.ties)
     if before.sigma and not guessed:
         a.sigma, a.calls, a.residual_sum = before.sigma, before.calls, before.residual_sum
-        a.common = before.common
+        a.common, a.faded_calls = before.common, before.faded_calls
     if len(before.cost):
         sets.set_costs(before.cost, own_slots=learner.uses_voi)
     for gone in np.flatnonzero(~before.active).tolist():
