@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shlex
 import sys
 
 import numpy as np
@@ -122,6 +123,32 @@ def test_answers_are_rows_for_learn_plan_and_serve(folder, monkeypatch):
     assert served.exit_code == 0, served.output
     assert "3 actions, warm-started from 300 rows and 30 judged answers" in served.output
     assert made
+
+
+def test_the_cost_of_a_new_action_is_named_with_the_others(folder):
+    priced = ["log.csv", *ROLES, "--costs", "small=0,large=0.1,new=0.15"]
+    asked = run("ask", *priced, *ASKED, "--out", "queue.csv", "--json")
+    assert asked.exit_code == 0, asked.output
+    roles = {"action": "model", "reward": "quality"}
+    library = sparing.ask(
+        sparing.read_log(folder / "log.csv", **roles),
+        calls=30,
+        call_cost=0.01,
+        horizon=20_000,
+        actions=["new"],
+        costs={"small": 0, "large": 0.1, "new": 0.15},
+        table=folder / "log.csv",
+        columns=roles,
+    )
+    assert json.loads(asked.stdout) == {"verdict": None, "queue": json.loads(json.dumps(library.to_dict()))}
+    judge(folder / "queue.csv", folder / "judged.csv")
+    nothing = ["--about", "new", "--calls", "30", "--call-cost", "9999", "--answers", "judged.csv"]
+    done = run("ask", *priced, *nothing)
+    assert done.exit_code == 0, done.output
+    said = done.stdout[done.stdout.index("sparing learn") :].replace("\\\n", " ").splitlines()[0]
+    learned = run(*shlex.split(said)[1:])
+    assert learned.exit_code == 0, learned.output
+    assert "small,large,new" in said or "large,small,new" in said
 
 
 def test_mistakes_are_told_by_line_and_nothing_is_lost(folder, monkeypatch, capsys):

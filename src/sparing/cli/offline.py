@@ -145,7 +145,6 @@ def learn(
     from sparing.evaluation import evaluate as evaluate_policy
     from sparing.learning import METHODS, USE_ITEMS
     from sparing.learning import learn as learn_policy
-    from sparing.log.labels import label_text
     from sparing.log.rows import as_rows
     from sparing.policies.files import save_policy
     from sparing.policies.policy import mean_probabilities
@@ -195,7 +194,7 @@ def learn(
     if found is None:
         again, why = ["ANOTHER_LOG", *options.options(policy=out)], "evaluate it on another log"
     else:
-        names = ",".join(map(label_text, table.action_names)) if judged is not None else None
+        names = options.listed(table.action_names) if judged is not None else None
         again, why = (
             log.repeat_options(
                 "estimate_support",
@@ -469,7 +468,11 @@ def ask(
     log.refuse_sample("ask")
     if out is not None and any(Path(file).resolve() == out.resolve() for file in answers or ()):
         raise SettingError(f"--out {out} is among the --answers, which would be lost; write to another file")
-    rows = log.open()
+    costs = options.costs_of(log.options["costs"])
+    if isinstance(costs, dict):  # also of actions that the log does not know
+        rows = replace(log, options={**log.options, "costs": ""}).open()
+    else:
+        rows, costs = log.open(), None
     wanted = options.labels(log.source, log.options, options.words(about, "about")) or None
     limits = options.pair(reward_range)
     given = {name: value for name, value in settings.items() if value is not None}
@@ -483,6 +486,7 @@ def ask(
             columns=log.roles,
             kernel=int(kernel) if kernel.isdecimal() else kernel or None,
             progress=progress,
+            costs=costs,
             **{"horizon": None, **given},
         )
         result = None
@@ -523,6 +527,9 @@ def _print_next_asking(
         why = "fill in its column reward, and take the answers in"
     elif not queue.calls and files:
         again, why = ["learn", *log.repeat_options()], "learn a policy from the log and the answers"
+        if log.options["costs"]:  # all actions with a cost must be named
+            names = options.listed(queue.request.summary.action_names)
+            again = ["learn", *log.repeat_options("actions", actions=names)]
     else:
         return
     again += [word for file in files for word in options.options(answers=file)]

@@ -4,10 +4,11 @@ import contextlib
 import csv
 import functools
 import inspect
+import io
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import GenericAlias, MappingProxyType
@@ -366,6 +367,15 @@ def words(text: str, name: str = "list") -> list[str]:
             'the quotes in it: "a,b","5"" pipe",c'
         ) from None
     return [part.strip() for part in parts if part.strip()]
+
+
+def listed(names: Iterable[Hashable]) -> str:
+    """Return labels as the text of an option, which `words` splits."""
+    from sparing.log.labels import label_text
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(map(label_text, names))
+    return text.getvalue()
 
 
 def labels(path: str, given: dict[str, Any], texts: list[str]) -> list[Hashable]:

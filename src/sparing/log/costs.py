@@ -52,7 +52,8 @@ def action_costs(
             if place is None:
                 listed = ", ".join(repr(name) for name in names[:5])
                 raise error(
-                    f"costs names the action {shorten(label)}, which is unknown; the {len(names)} actions begin with {listed}"
+                    f"costs names the action {shorten(label)}, which is unknown; the {len(names)} actions begin with {listed}. Correct the "
+                    "label, or read the log with a new action among actions=[...]"
                 )
             costs[place] = _cost(cost, label, error)
     else:
