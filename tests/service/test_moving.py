@@ -19,7 +19,7 @@ from sparing.service.corrections import correct
 from sparing.service.experiment import half_life_clock
 from sparing.service.experiments import import_log
 from sparing.service.messages import Options
-from sparing.service.server import ServerSettings
+from sparing.service.server import ServerSettings, parse_rules
 from sparing.service.transactions import ChangeSettings
 
 
@@ -162,6 +162,8 @@ def test_half_lives_of_options(tmp_path):
     assert half_life_clock(None) == (0, False)
     assert half_life_clock(500) == (500, False)
     assert half_life_clock("1.5d") == (round(1.5 * 86400e6), True)
+    with pytest.raises(SettingError, match="expected a text such as 7d or 12h, in s, m, h, d or w"):
+        parse_rules({"half_life": "7x"})
     for wrong in ("7 days", "d", "-1d", "7d\n", "9" * 400 + "d", "0." + "1" * 400 + "d", 5, 0, 2**63, 10**30):
         with pytest.raises(msgspec.ValidationError):
             msgspec.convert({"half_life": wrong}, Options)

@@ -84,6 +84,8 @@ def unavailable(code: str, detail: str) -> ServiceError:
 
 def validation_detail(error: Exception, kind: Any) -> tuple[str, str | None]:
     """Reword an error of msgspec for decoding `kind`; return the sentence and the name of the wrong field."""
+    from sparing.service.messages import DURATION
+
     detail, _, path = str(error).partition(" - at `")
     field = path.rstrip("`").removeprefix("$").lstrip(".") or None
     types = _types(kind, field or "")
@@ -95,6 +97,7 @@ def validation_detail(error: Exception, kind: Any) -> tuple[str, str | None]:
     detail = re.sub(r"^Invalid enum value (.*)", rf"got \1; must be one of {allowed}", detail)
     if allowed:
         detail = re.sub(r"^Expected `str`", f"expected one of {allowed}", detail)
+    detail = detail.replace(f"matching regex {DURATION!r}", "such as 7d or 12h, in s, m, h, d or w")
     if detail.lower().startswith("expected"):
         detail = re.sub(r"`([a-z |]+)`( of length)?", _kinds, detail)
     return detail[:1].lower() + detail[1:], field

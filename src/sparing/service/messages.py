@@ -17,7 +17,8 @@ Seconds = Annotated[float, Meta(ge=1e-3, le=1e9)]
 Count = Annotated[int, Meta(ge=0, le=10**12)]
 ContextBytes = Annotated[int, Meta(ge=1, le=2**24)]
 # `$` also matches before a line break at the end.
-HalfLife = Annotated[str, Meta(pattern=r"^[0-9]{1,12}(\.[0-9]{1,12})?[smhdw](?![\s\S])")]
+DURATION = r"^[0-9]{1,12}(\.[0-9]{1,12})?[smhdw](?![\s\S])"
+HalfLife = Annotated[str, Meta(pattern=DURATION)]
 Mode = Literal["live", "shadow", "fallback", "paused"]
 MAX_BATCH = 1000
 
