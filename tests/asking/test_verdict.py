@@ -7,7 +7,8 @@ from scipy import stats
 import sparing
 from reference.asking import HyperpriorWorld, told_verdict
 from sparing.asking.ask import best_actions
-from sparing.asking.verdict import gain_distribution, mixture_limits, moved_weights
+from sparing.asking.verdict import describe, gain_distribution, merged, mixture_limits, moved_weights
+from sparing.auditing.segments import Binned, Leaf, Segment
 from sparing.errors import SettingError
 from sparing.model.posterior import posterior_mean
 from sparing.planning.worlds import Worlds
@@ -66,6 +67,23 @@ def test_it_says_where_to_switch_to_what_and_what_that_is_worth():
         f"switch {switch.share:.0%} of the traffic (where topic is billing) to new: worth "
     )
     assert verdict.to_dict()["level"] == 0.9
+
+
+def test_neighbouring_parts_of_the_traffic_are_named_as_one():
+    """Hits are where x_0 ≤ 0.3, fewer where x_1 > 0.5: a tree parts them there too, and one condition says it."""
+    rng = np.random.default_rng(0)
+    contexts = rng.random((4000, 3))
+    hit = (contexts[:, 0] <= 0.3) & (rng.random(4000) < np.where(contexts[:, 1] > 0.5, 0.8, 0.99))
+    encoder = sparing.Log.from_arrays(contexts, [0] * 4000, [0.0] * 4000).encoder
+    leaves = Binned(contexts).leaves(hit, smallest=80, max_share=0.5, depth=2)
+    assert sum(leaf.hits > 0.5 * leaf.size for leaf in leaves) == 2
+    said = describe(contexts, hit, encoder)
+    assert said.startswith("where x_0 ≤ 0.")
+    assert "x_1" not in said
+    high, low = (Leaf(Segment().restricted(1, *ends), 5, 4) for ends in ((0.5, np.inf), (-np.inf, 0.5)))
+    assert merged([high, low]) == [Leaf(Segment(), 10, 8)]
+    apart = [low, Leaf(Segment().restricted(0, 0.5, np.inf), 5, 4)]
+    assert merged(apart) == apart
 
 
 def test_it_says_not_to_switch_where_the_new_action_is_worse_everywhere():

@@ -1,14 +1,16 @@
 """The verdict on judged answers: which traffic to switch, what that is worth, and whether more answers would repay themselves."""
 
+import itertools
+import math
 from collections.abc import Hashable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import optimize
 from scipy.special import ndtr
 
-from sparing.auditing.segments import Binned, Segment, searched
+from sparing.auditing.segments import Binned, Leaf, Segment, searched
 from sparing.log.features.encoder import Encoder
 from sparing.model.prior import Prior, PriorScales
 from sparing.model.statistics import Statistics
@@ -175,7 +177,8 @@ def describe(contexts: np.ndarray, hit: np.ndarray, encoder: Encoder) -> str:
     rows, struck = columns[part], hit[part]
     smallest = max(1, round(SMALLEST * len(part)))
     leaves = Binned(rows).leaves(struck, smallest=smallest, max_share=ROUGH, depth=DEPTH)
-    chosen = sorted((leaf for leaf in leaves if leaf.hits > ROUGH * leaf.size), key=lambda leaf: -leaf.hits)
+    chosen = merged([leaf for leaf in leaves if leaf.hits > ROUGH * leaf.size])
+    chosen.sort(key=lambda leaf: -leaf.hits)
     segments = [leaf.segment for leaf in chosen[:MOST_SEGMENTS] if leaf.segment.bounds]
     if not segments:
         return ""
@@ -183,6 +186,29 @@ def describe(contexts: np.ndarray, hit: np.ndarray, encoder: Encoder) -> str:
     held = min((inside & hit).sum() / hit.sum(), (inside & hit).sum() / inside.sum())
     words = _either(segments, encoder)
     return f"where {words}" if held >= CLEAR else f"mostly where {words}" if held >= ROUGH else ""
+
+
+def merged(leaves: list[Leaf]) -> list[Leaf]:
+    """Leaves of a tree, of which neighbours that make one segment together are one."""
+    for one, other in itertools.combinations(leaves, 2):
+        whole = _union(one.segment, other.segment)
+        if whole is not None:
+            rest = [leaf for leaf in leaves if leaf is not one and leaf is not other]
+            return merged([*rest, Leaf(whole, one.size + other.size, one.hits + other.hits)])
+    return leaves
+
+
+def _union(one: Segment, other: Segment) -> Segment | None:
+    """Two segments as one, if they differ in one bound, and touch there."""
+    apart = set(one.bounds) ^ set(other.bounds)
+    if len(apart) != 2:
+        return None
+    below, above = sorted(apart, key=lambda bound: bound.low)
+    if below.terms != above.terms or below.high != above.low:
+        return None
+    whole = replace(below, high=above.high)
+    known = [whole if bound in apart else bound for bound in one.bounds]
+    return Segment(tuple(bound for bound in known if bound.low > -math.inf or bound.high < math.inf))
 
 
 def _either(segments: list[Segment], encoder: Encoder) -> str:
