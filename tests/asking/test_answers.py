@@ -117,7 +117,7 @@ def test_every_mistake_is_named_by_its_line_and_nothing_is_taken_in(asked, tmp_p
         lines[1:],
         [
             (2, "outside 0 to 1"),
-            (3, "'yes' is not a finite number"),
+            (3, "'yes' is not a finite number; write it such as 0.5"),
             (5, "line 4"),
             (6, "of another log"),
             (7, "'7' is unknown"),

@@ -79,6 +79,11 @@ def test_refused_settings():
         sparing.ask(log)
     with pytest.raises(SettingError, match="calls=0"):
         sparing.ask(log, calls=0, call_cost=0.1)
+    queue = sparing.ask(log, calls=2, call_cost=0.001, horizon=10_000)
+    with pytest.raises(
+        SettingError, match="calls=0"
+    ):  # the verdict would say that no further answer is worth it
+        queue.tell([None] * len(queue), calls=0)
     with pytest.raises(SettingError, match="list of one label"):
         sparing.ask(log, call_cost=0.1, actions="new")
     with pytest.raises(SettingError, match="Give one of them"):

@@ -240,7 +240,9 @@ def resolve(
             continue
         value = _number(entry.reward)
         if value is None:
-            mistakes.append(f"{entry.place}: the reward {shorten(entry.reward)} is not a finite number")
+            mistakes.append(
+                f"{entry.place}: the reward {shorten(entry.reward)} is not a finite number; write it such as 0.5, or leave it empty while it is open"
+            )
         elif limits is not None and not limits[0] <= value <= limits[1]:
             mistakes.append(
                 f"{entry.place}: the reward {value:g} is outside {limits[0]:g} to {limits[1]:g}; correct it, or pass reward_range=..."

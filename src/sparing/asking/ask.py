@@ -400,7 +400,7 @@ class Queue:
         entries = files.given_entries(answers, [call.id for call in self.calls])
         index = {name: place for place, name in enumerate(self.request.summary.action_names)}
         waiting = [(call.row, index[call.action]) for call in self.calls]
-        most = self.request.calls if calls is None else integer("calls", calls)
+        most = self.request.calls if calls is None else integer("calls", calls, least=1)
         return replace(self.request, calls=most).tell(entries, self.answered, waiting)
 
     def judged_log(self) -> Log:
