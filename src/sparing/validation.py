@@ -21,11 +21,18 @@ def integer(name: str, value: Any, *, least: int = 0, most: int | None = None, h
     return int(value)
 
 
-def number(name: str, value: Any, *, least: float = -math.inf, hint: str = "") -> float:
+def number(
+    name: str, value: Any, *, least: float = -math.inf, most: float = math.inf, hint: str = ""
+) -> float:
     _check_not_text(name, value)
-    if math.isfinite(value) and value >= least:
-        return float(value)
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if math.isfinite(found) and least <= found <= most:
+        return found
     bound = "" if least == -math.inf else f", {least:g} or more"
+    bound = bound if most == math.inf else f", from {least:g} to {most:g}"
     raise SettingError(f"{name}={value}; must be a finite number{bound}{hint}")
 
 

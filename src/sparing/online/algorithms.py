@@ -266,8 +266,8 @@ def confident(
     strict : bool
         Multiply the standard deviation of a difference by √2, which covers any correlation of two estimates.
     shift : {"auto", "none"}, float or None
-        Whether parameters may have moved between log and live. `"auto"` finds out from live rewards how far; a number is the
-        deviation of the shift, in units of the deviation between actions. None takes live rounds to be like the log.
+        Whether parameters may have moved between log and live. `"auto"` finds out from live rewards how far; a number up to
+        100 is the deviation of the shift, in units of the deviation between actions. None takes live rounds to be like the log.
     half_life : int, optional
         Rounds in which every row loses half of its weight, at least 20; by default nothing is forgotten.
     **settings : LearnerSettings

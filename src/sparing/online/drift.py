@@ -34,8 +34,11 @@ AGAIN = 4
 LEANING, FOLLOWING = 4, 8
 """Rewards that `economical` requests in any case after a review that leans towards a shift, and after a suspicious one."""
 
-SHORTEST = updates.FADES
-"""Least half-life, in rounds."""
+SHORTEST, LONGEST = updates.FADES, 10**12
+"""Least and largest half-life, in rounds."""
+
+LARGEST_SHIFT = 100.0
+"""Largest shift that may be set: the log then says next to nothing."""
 
 
 class ShiftEstimate(NamedTuple):
@@ -57,15 +60,14 @@ class ShiftEstimate(NamedTuple):
 
 
 def resolve_shift(shift: ShiftOption) -> str | float | None:
-    """Check the option: `auto`, a number above 0, or None."""
+    """Check the option: `auto`, a number above 0, or None for `none` and 0."""
     if shift is None or shift == NONE:
         return None
     if isinstance(shift, str):
         if shift != AUTO:
             raise SettingError(f"shift={shift!r}; must be 'auto', 'none' or a number, such as 1")
         return AUTO
-    found = number("shift", shift, least=0)
-    return found or None
+    return number("shift", shift, least=0, most=LARGEST_SHIFT) or None
 
 
 def begin_shift(sets: "ConfidenceSets", shift: str | float | None) -> None:
@@ -91,7 +93,9 @@ def resolve_half_life(half_life: int | None) -> int:
     return (
         0
         if half_life is None
-        else integer("half_life", half_life, least=SHORTEST, hint=" rounds, or None to forget nothing")
+        else integer(
+            "half_life", half_life, least=SHORTEST, most=LONGEST, hint=" rounds, or None to forget nothing"
+        )
     )
 
 
