@@ -11,7 +11,9 @@ from reference.drift import Moving
 from sparing import archive
 from sparing.errors import DecisionError, SettingError
 from sparing.online import drift, files
+from sparing.online.drift import LARGEST_SHIFT
 from sparing.online.engine.forgetting import weight_after
+from sparing.online.engine.shift import SHIFTS
 from sparing.simulation import ChangingWorld, LinearWorld, draw_log
 from sparing.simulation.simulate import play
 
@@ -248,6 +250,27 @@ def test_a_saved_learner_goes_on_bit_for_bit_whatever_happens(kind, seed, tmp_pa
     assert happened >= {"lost", "late", "added", "retired", "refreshed", "half-life"}
     assert learner.alarms == twin.alarms
     assert not learner.sets.inconsistent()
+
+
+@pytest.mark.parametrize("shift", [SHIFTS[-1], LARGEST_SHIFT])
+def test_rewards_without_noise_can_be_learnt_after_the_largest_shift(shift):
+    """V is then next to nothing beside xxᵀ, unless some noise is assumed; a given noise far above rounding stays as it is."""
+    rng = np.random.default_rng(0)
+    contexts, theta, actions = (
+        np.c_[np.ones(200), rng.normal(size=(200, 3))],
+        rng.normal(size=(4, 4)),
+        np.arange(200) % 4,
+    )
+    log = sparing.Log.from_arrays(contexts, actions, (contexts * theta[actions]).sum(axis=1))
+    learner = made("economical", log, shift=shift, half_life=50)
+    for x in contexts:
+        decision = learner.decide(x)
+        if decision.needs_reward:
+            learner.update(decision, float(theta[::-1][decision.action] @ x))
+    assert learner.calls > 10
+    assert not learner.sets.inconsistent()
+    assert drift.allowance("auto") == SHIFTS[-1]
+    assert made("economical", log, shift=shift, noise=0.1).prior.noise == 0.1
 
 
 def test_added_actions_are_as_uncertain_as_untried_ones():

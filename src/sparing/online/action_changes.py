@@ -11,7 +11,7 @@ from sparing.log.costs import action_costs
 from sparing.log.labels import normalize_label
 from sparing.model.posterior import as_features
 from sparing.model.prior import BETWEEN, evidence_prior, spread_between_actions
-from sparing.online import algorithms
+from sparing.online import algorithms, drift
 from sparing.online.confidence_sets import packed
 from sparing.online.engine import state, updates
 from sparing.online.log_beats import LogBeats
@@ -89,7 +89,12 @@ def refresh(learner: "Learner") -> None:
     prior = replace(prior, given=known)
     if bayesian:
         sets, prior = posterior_sets(
-            sums, assumptions, prior, old.misfit, context_sample=old.arrays.context_sample
+            sums,
+            assumptions,
+            prior,
+            old.misfit,
+            context_sample=old.arrays.context_sample,
+            shift=drift.largest_shift(old),
         )
         sets.take_sample(old)
         sets.take_change(old, prior.spread)

@@ -483,7 +483,7 @@ def _posterior(
         prior,
         float(misfit),
         context_sample=contexts,
-        shifting=shift is not None,
+        shift=drift.allowance(shift),
     )
     drift.begin_shift(sets, shift)
     return start, sets, prior

@@ -8,6 +8,7 @@ import numpy as np
 from sparing.errors import SettingError
 from sparing.online.decision import check_sizes
 from sparing.online.engine import runs, updates
+from sparing.online.engine.shift import SHIFTS
 from sparing.online.engine.state import CONSTANT, NEVER
 from sparing.validation import integer, number
 
@@ -70,6 +71,11 @@ def resolve_shift(shift: ShiftOption) -> str | float | None:
     return number("shift", shift, least=0, most=LARGEST_SHIFT) or None
 
 
+def allowance(shift: str | float | None) -> float:
+    """The largest τ that sets with this option may have to allow for; 0 for none."""
+    return SHIFTS[-1] if shift == AUTO else float(shift or 0.0)
+
+
 def begin_shift(sets: "ConfidenceSets", shift: str | float | None) -> None:
     """Assume a shift τ from the start, or review it by live rewards, the first of which are requested.
 
@@ -86,6 +92,12 @@ def shift_of(sets: "ConfidenceSets") -> ShiftEstimate | None:
     """The present estimate; None if live rounds are taken to be like the log."""
     a = sets.arrays
     return ShiftEstimate(a.shift, a.shift_evidence, a.next_review != NEVER) if len(a.start_gram) else None
+
+
+def largest_shift(sets: "ConfidenceSets") -> float:
+    """The largest τ that sets may have to allow for; 0 for none."""
+    found = shift_of(sets)
+    return 0.0 if found is None else allowance(AUTO if found.estimated else found.size)
 
 
 def resolve_half_life(half_life: int | None) -> int:

@@ -237,6 +237,9 @@ KernelOption = int | str | None
 TOLERATED = 0.05
 """Default loss of a skipped round, in standard deviations of a reward."""
 
+LARGER = 100.0
+"""How much larger than the logged mean ‖x‖² may be in a live row, for it to be learnt after a shift."""
+
 MOST_RAISES = 20
 """How often the noise may be raised before a posterior is rejected as inexact."""
 
@@ -311,12 +314,17 @@ def posterior_sets(
     misfit: float,
     *,
     context_sample: np.ndarray | None = None,
-    shifting: bool = False,
+    shift: float = 0.0,
 ) -> tuple[ConfidenceSets, Prior]:
     """Sets of the posterior, and their prior; σ is raised until every V_a can be learnt on exactly.
 
-    `shifting` sets keep live rows apart from the log's, so that they can allow for a shift.
+    If a `shift` up to this τ may have to be allowed for, live rows are kept apart from the log's. A row x can then raise the
+    condition of V_a by τ²·Σ_j s_j²·x_j²/σ², s the prior's spread.
     """
+    squares = sums.gram.diagonal(axis1=1, axis2=2).sum(axis=0) / max(sums.n_rows, 1)
+    lowest = shift * math.sqrt(prior.spread**2 @ squares * LARGER / CONDITION)
+    if prior.noise < lowest:
+        prior = prior.with_noise(sums, lowest)
     for attempt in range(MOST_RAISES):
         known, origins = replace(assumptions, noise=prior.noise), InitialSets.of(prior, sums)
         try:
@@ -328,7 +336,7 @@ def posterior_sets(
                 misfit=misfit,
                 watch=True,
                 context_sample=context_sample,
-                shifting=prior.spread if shifting else None,
+                shifting=prior.spread if shift else None,
             )
         except SettingError:
             least = 10 * prior.noise
