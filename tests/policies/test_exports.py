@@ -303,6 +303,19 @@ def test_a_column_that_ignores_case_does_not_matter(dialect, request):
     assert expected[:2] == ["one", "two"]
 
 
+ODD_MOMENTS = (
+    "now",
+    "10:00",
+    "2460000.5",  # a Julian day
+    "2026-02-30",
+    b"2026-01-05",
+    1.7674848e12,  # milliseconds
+    20260105,  # a date in Python
+    9e999,
+)
+"""What SQLite would take for another moment than Python, or Python refuses."""
+
+
 def test_cells_that_sqlite_cannot_read_give_no_action():
     log = sparing.read_log(
         {"age": [20.0, 60.0] * 50, "when": ["2026-01-01", "2026-02-01"] * 50, "sure": [True, False] * 50}
@@ -316,12 +329,62 @@ def test_cells_that_sqlite_cannot_read_give_no_action():
         {**good, "when": "soon"},
         {**good, "sure": "maybe"},
         {**good, "age": 1e60},
+        *({**good, "when": odd} for odd in ODD_MOMENTS),
     ]
     found = in_sqlite(query, Cells([{ROW: number, **row} for number, row in enumerate(rows)]))
     assert found[0] in ("a", "b")
-    assert found[1:] == [None] * 4
+    assert found[1:] == [None] * (4 + len(ODD_MOMENTS))
     with pytest.raises(sqlite3.OperationalError, match="no such column"):
         in_sqlite(query, Cells([{ROW: 0, "age": 1.0, "sure": 1}]))
+
+
+@pytest.fixture(scope="module")
+def missing():
+    """A policy of columns with missing cells, and rows with NaN and shouted words; each cell changes the score."""
+    rng, nan = np.random.default_rng(0), float("nan")
+    code, sure = rng.choice([1.0, 2.0, nan], 600), rng.choice([0.0, 1.0, nan], 600)
+    word, action = rng.choice(["sí", "no"], 600), rng.choice(["a", "b"], 600)
+    worth = 0.8 * np.isnan(code) - 0.8 * np.isnan(sure) + np.where(word == "sí", 0.5, -0.5)
+    reward = worth * (action == "b") + 0.1 * rng.normal(size=600)
+    table = {"code": code, "sure": sure, "word": word, "action": action, "reward": reward}
+    features = sparing.features(code="category", sure="bool", word="bool")
+    policy = sparing.learn(sparing.read_log(table, features=features), "greedy", ridge=1.0)
+    codes, sures, words = np.meshgrid([1.0, 2.0, nan], [0.0, 1.0, nan], ["sí", "SÍ", "No"])
+    return policy, pa.table({"code": codes.ravel(), "sure": sures.ravel(), "word": words.ravel()})
+
+
+@pytest.mark.parametrize("dialect", DATABASES)
+def test_nan_is_missing_and_words_may_be_shouted(dialect, missing, request):
+    policy, live = missing
+    place = [request.getfixturevalue("cluster")] if dialect == "postgres" else []
+    played = policy.actions(live).tolist()
+    assert set(played) == {"a", "b"}
+    for column, other in (("code", 0.5), ("sure", 0.0), ("word", "no")):  # a control: each column matters
+        assert (
+            policy.actions(live.set_column(live.column_names.index(column), column, [[other] * 27])).tolist()
+            != played
+        )
+    assert DATABASES[dialect](*place, policy.export("sql", dialect=dialect), numbered(live)) == played
+
+
+@pytest.mark.parametrize("dialect", ["duckdb", "postgres"])
+def test_a_moment_without_end_gives_no_action(dialect, request):
+    log = sparing.read_log(
+        {"when": ["2026-01-01", "2026-02-01"] * 50, "action": ["a", "a", "b", "b"] * 25, "reward": NOISY}
+    )
+    query = sparing.learn(log, "greedy", ridge=1.0).export("sql", dialect=dialect, table="moments")
+    make = """CREATE TABLE moments AS SELECT 0 AS row, TIMESTAMP 'infinity' AS "when"
+        UNION ALL SELECT 1, TIMESTAMP '-infinity' UNION ALL SELECT 2, TIMESTAMP '2026-01-20'"""
+    if dialect == "postgres":
+        cluster = request.getfixturevalue("cluster")
+        cluster.execute(make)
+        found = cluster.execute(query)
+    else:
+        with contextlib.closing(duckdb.connect()) as connection:
+            found = connection.execute(make).execute(query).fetchall()
+    found = [row[-1] for row in sorted(found)]
+    assert found[:2] == [None, None]
+    assert found[2] in ("a", "b")
 
 
 class Cells:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import SettingError
-from sparing.log.features.cells import TRUTH_WORDS
+from sparing.log.features.cells import TRUTH_WORDS, YEARS
 from sparing.log.features.columns import (
     DAY,
     MINUTE,
@@ -35,10 +35,18 @@ TOGETHER = 50
 
 LONGEST_POSTGRES_NAME = 63  # bytes; a longer name is cut off without an error
 
-YES, NO = (
-    (*(word for word, truth in TRUTH_WORDS.items() if truth is wanted), str(int(wanted)), f"{wanted:.1f}")
-    for wanted in (True, False)
-)
+COMPACT_DATES = (19000101, 20991231)
+"""Whole numbers that Python reads as dates such as 20260131."""
+
+
+def _truth_words(wanted: bool) -> list[str]:
+    """Words for a truth value, also in capitals as `lower` leaves them where a database knows only the letters of ASCII."""
+    words = [word for word, truth in TRUTH_WORDS.items() if truth is wanted]
+    left = ["".join(c if c.isascii() else c.upper() for c in word) for word in words if not word.isascii()]
+    return [*words, *left, str(int(wanted)), f"{wanted:.1f}"]
+
+
+YES, NO = _truth_words(True), _truth_words(False)
 
 
 @dataclass(frozen=True)
@@ -82,23 +90,33 @@ class SqlDialect:
         return f"NULLIF(CAST({cell} AS {self.double}), CAST('NaN' AS {self.double}))"
 
     def as_text(self, cell: str) -> str:
-        """A cell as text; whole numbers without a point."""
+        """A cell as text; whole numbers without a point, NULL for NaN."""
         plain = f"CAST({cell} AS {self.text})"
         if self.name == "duckdb":
             is_float = f"typeof({cell}) IN ('DOUBLE', 'FLOAT')"
-            return f"CASE WHEN {is_float} THEN regexp_replace({plain}, '\\.0$', '') ELSE {plain} END"
+            number = f"NULLIF(regexp_replace({plain}, '\\.0$', ''), 'nan')"
+            return f"CASE WHEN {is_float} THEN {number} ELSE {plain} END"
         if self.name == "sqlite":
             whole = f"typeof({cell}) = 'real' AND {cell} = CAST({cell} AS INTEGER)"
             return f"CASE WHEN {whole} THEN CAST(CAST({cell} AS INTEGER) AS TEXT) ELSE {plain} END"
-        return plain
+        is_float = f"pg_typeof({cell}) IN ('double precision'::regtype, 'real'::regtype, 'numeric'::regtype)"
+        return f"CASE WHEN {is_float} THEN NULLIF({plain}, 'NaN') ELSE {plain} END"
 
     def as_seconds(self, cell: str) -> str:
-        """A moment as seconds since 1970 in UTC."""
+        """A moment as seconds since 1970 in UTC, NULL where it is missing or none."""
         if self.name == "sqlite":
             part = f"CAST(strftime('%f', {cell}) AS REAL) - CAST(strftime('%S', {cell}) AS REAL)"
             read = f"CAST(strftime('%s', {cell}) AS REAL) + ({part})"
-            return f"CASE typeof({cell}) WHEN 'text' THEN {read} WHEN 'null' THEN NULL ELSE CAST({cell} AS REAL) END"
-        return f"CAST(EXTRACT(EPOCH FROM {cell}) AS {self.double})"
+            is_date = f"date(substr({cell}, 1, 10), '+0 days') = substr({cell}, 1, 10)"  # not 'now', '10:00' or 30 February
+            compact = "{} AND {}".format(*COMPACT_DATES)
+            seconds = (
+                f"CASE typeof({cell}) WHEN 'text' THEN CASE WHEN {is_date} THEN {read} END "
+                f"WHEN 'blob' THEN NULL ELSE CASE WHEN {cell} NOT BETWEEN {compact} THEN CAST({cell} AS REAL) END END"
+            )
+        else:
+            seconds = f"CAST(EXTRACT(EPOCH FROM {cell}) AS {self.double})"
+        first, last = map(self.number, YEARS)
+        return f"CASE WHEN {seconds} BETWEEN {first} AND {last} THEN {seconds} END"
 
     def is_missing(self, cell: str, value: str, *, text: bool) -> str:
         """Whether a cell is missing, if `value` is what it is read as."""
@@ -230,10 +248,11 @@ def _column(sql: SqlDialect, place: int, column: Column) -> SqlColumn:
             lambda theta: _category(sql, place, column, theta),
         )
     if isinstance(column, BoolColumn):
-        word = f"lower(trim(CAST({cell} AS {sql.text})))"
+        text = sql.as_text(cell)
+        word = f"lower(trim({text}))"
         yes, no = (", ".join(map(sql.string, words)) for words in (YES, NO))
         read = f"CASE WHEN {word} IN ({yes}) THEN {sql.number(1)} WHEN {word} IN ({no}) THEN {sql.number(-1)} END"
-        absent = sql.is_missing(cell, f"CAST({cell} AS {sql.text})", text=True)
+        absent = sql.is_missing(cell, f"({text})", text=True)
         return SqlColumn(
             read, absent, (), lambda theta: _linear(sql, [value], theta) + _gap(sql, column, missing, theta)
         )
@@ -295,7 +314,7 @@ def _time(sql: SqlDialect, place: int, column: TimeColumn) -> SqlColumn:
     names = [name for name, _ in derived]
     return SqlColumn(
         read,
-        sql.is_missing(cell, f"({read})", text=False),
+        sql.is_missing(cell, cell, text=False),
         tuple(derived),
         lambda theta: _linear(sql, names, theta) + _gap(sql, column, f"m{place}", theta),
     )
