@@ -24,6 +24,31 @@ def asked():
     return log, sparing.ask(log, calls=6, call_cost=0.001, horizon=5000, actions=["=new"])
 
 
+def test_a_log_read_as_a_learner_reads_contexts(tmp_path):
+    """As what a service exports: its encoder has places for values that no log had, which are no columns of a row."""
+    rng = np.random.default_rng(0)
+    table = {
+        "device": rng.choice(["phone", "tablet"], 200),
+        "action": rng.choice(["a", "b"], 200),
+        "reward": rng.normal(size=200),
+    }
+    learner = sparing.economical(sparing.read_log(table), call_cost=0.1, horizon=100)
+    assert "device is unseen" in learner.encoder.names
+    log = sparing.read_log(table, features=learner.encoder)
+    queue = sparing.ask(log, actions=["new"], calls=3, call_cost=1e-4, horizon=5000)
+    assert queue.columns == ("constant", "device=phone", "device=tablet")
+    for call, shown in zip(queue.calls, queue.to_dict()["calls"], strict=True):
+        word = table["device"][call.row]
+        assert shown["columns"] == {
+            "constant": "1.0",
+            **{f"device={each}": str(float(each == word)) for each in ("phone", "tablet")},
+        }
+    queue.write(tmp_path / "queue.csv")
+    filled(tmp_path / "queue.csv", [1.0] * len(queue.calls))
+    assert len(queue.calls) == 3
+    assert queue.tell(tmp_path / "queue.csv").queue.answered
+
+
 def rewritten(path, change, delimiter=","):
     with path.open(encoding="utf-8", newline="") as file:
         header, *rows = csv.reader(file)

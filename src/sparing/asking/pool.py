@@ -65,7 +65,11 @@ class Pool:
         source = None if table is None else _opened(table)
         numbers = _part(rows.n_rows, MOST_ROWS, seed)
         found = list(_rows_of_log(log, numbers))
-        columns = log.feature_names if source is None else _shown(source, roles, log.action_names)
+        columns = (
+            tuple(encoder.names[place] for place in encoder.logged)
+            if source is None
+            else _shown(source, roles, log.action_names)
+        )
         return cls(
             encoder.completed(np.concatenate([block.contexts for block in found])),
             numbers,

@@ -276,7 +276,7 @@ def make_server(source: Source | None = None, *, log: AnyLog | None = None, writ
         from sparing.validation import integer
 
         def work() -> dict[str, Any]:
-            integer("worlds", worlds, least=10, most=100)
+            integer("worlds", worlds, least=19, most=100)  # fewer give no interval
             if horizon is not None:
                 integer("horizon", horizon, least=1, most=1_000_000)
             found = make_plan(
