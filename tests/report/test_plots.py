@@ -126,6 +126,22 @@ def test_the_evaluation_shows_its_intervals(results, axes):
     assert np.allclose(thick, own)
 
 
+def test_intervals_have_their_level(results):
+    """A number stays with its percent sign, however narrow the figure is."""
+    for width in np.arange(3.0, 7.0, 0.25):
+        figure = Figure(layout="constrained", figsize=(width, 3.9))
+        FigureCanvasAgg(figure)
+        plan, learner = (
+            results[name].plot(figure.add_subplot(1, 2, place))
+            for place, name in ((1, "plan"), (2, "learner"))
+        )
+        assert (
+            plan.get_legend().get_title().get_text()
+            == f"bars: {100 * results['plan'].coverage:g} % intervals"
+        )
+        assert " %" not in learner.get_xlabel().replace("\n", " ").replace("\N{NO-BREAK SPACE}", "_")
+
+
 def test_runs_on_the_same_axes_are_compared(results, axes):
     trace = results["trace"]
     for against, last in (("rounds", len(trace)), ("calls", trace.calls[-1])):

@@ -55,7 +55,7 @@ def plot(plan: Plan, axes: "Axes | None") -> "Axes":
     found = figures.axes_or_new(axes)
     colours = [figures.ink(found, colour) for colour in COLOURS]
     _lines(found, plan, colours)
-    found.legend()
+    found.legend(title=f"bars: {100 * plan.coverage:g} % intervals")
     _label_settings(found, plan, colours)
     return found
 

@@ -135,8 +135,11 @@ def bars_of(axes: "Axes", names: Sequence[object]) -> np.ndarray:
 
 
 def _wrapped(text: str, room: float, size: Any) -> list[str]:
-    """Lines of at most `room` inches in letters of `size` points, which are half as wide as high and a little more."""
-    return textwrap.wrap(text, max(12, int(room * 72 / (0.56 * size))))
+    """Lines of at most `room` inches in letters of `size` points, which are half as wide as high and a little more.
+
+    A number stays with its percent sign.
+    """
+    return textwrap.wrap(text.replace(" %", "\N{NO-BREAK SPACE}%"), max(12, int(room * 72 / (0.56 * size))))
 
 
 def label_below(axes: "Axes", text: str) -> None:
