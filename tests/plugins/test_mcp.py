@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -209,9 +210,43 @@ def test_the_command_speaks_over_standard_input_and_output(settings, url, tmp_pa
     started = mcp.StdioServerParameters(
         command=sys.executable, args=words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": paths}
     )
-    (audit, summary), tools = call(
-        mcp.stdio_client(started), ("audit", {}), ("summary", {"experiment": "banners"})
+    price = {"call_cost": 0.001, "horizon": 5000}
+    (audit, summary, queue), tools = call(
+        mcp.stdio_client(started),
+        ("audit", {}),
+        ("summary", {"experiment": "banners"}),
+        ("ask", {**price, "calls": 3, "about": ["gold"]}),
     )
     assert set(tools) == READS
     assert audit["metrics"]["rows"] == 120
     assert summary["name"] == "banners"
+    ages = ["31", "40", "55"]
+    assert queue["calls"]
+    assert [one["columns"] for one in queue["calls"]] == [
+        {"age": ages[one["row"] % 3]} for one in queue["calls"]
+    ]
+    given = [
+        "ask",
+        "clicks.csv",
+        "--action",
+        "banner",
+        "--reward",
+        "clicked",
+        "--about",
+        "gold",
+        "--calls",
+        "3",
+    ]
+    given += ["--call-cost", "0.001", "--horizon", "5000", "--json"]
+    own = subprocess.run(
+        [sys.executable, "-m", "sparing", *given],
+        cwd=tmp_path,
+        env=started.env,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    ids = [one["id"] for one in json.loads(own.stdout)["queue"]["calls"]]
+    assert [
+        one["id"] for one in queue["calls"]
+    ] == ids  # so that `sparing learn --answers` takes their answers

@@ -404,11 +404,13 @@ def mcp(
     from sparing.plugins import mcp as plugin
 
     source = plugin.open_source(store, key=key or None, write=write)
-    known = None
+    about: dict[str, Any] = {}
     if log is not None:
         with contextlib.redirect_stdout(sys.stderr):  # standard output belongs to the protocol
-            known = log.open()
-    plugin.make_server(source, log=known, write=write).run()
+            about["log"] = log.open()
+        if not log.options.get("sample"):  # the rows of a sample are others than the table's
+            about |= {"table": log.table(), "columns": log.roles}
+    plugin.make_server(source, write=write, **about).run()
 
 
 @options.takes(as_json=(False, "Print JSON instead of a sentence.", {"flag": "--json"}))

@@ -193,7 +193,14 @@ def open_source(store: str, *, key: str | None = None, write: bool = False) -> S
     return StoreFolder(Path(store))
 
 
-def make_server(source: Source | None = None, *, log: AnyLog | None = None, write: bool = False) -> Any:
+def make_server(
+    source: Source | None = None,
+    *,
+    log: AnyLog | None = None,
+    table: Any = None,
+    columns: Mapping[str, Any] | None = None,
+    write: bool = False,
+) -> Any:
     """Return an MCP server with the tools of a source.
 
     Parameters
@@ -202,6 +209,10 @@ def make_server(source: Source | None = None, *, log: AnyLog | None = None, writ
         A store or a service; without one, there are the tools `audit`, `plan` and `ask` alone, and a log is needed.
     log : Log or Scan, optional
         The log that `audit`, `plan` and `ask` are about; by default the live decisions that have a reward.
+    table : path, frame or mapping of columns, optional
+        What the log was read from: `ask` shows its columns instead of the encoded features, as `sparing.ask` does.
+    columns : mapping, optional
+        Names of the action, reward, propensity and eligible columns of that table, which are not shown.
     write : bool
         Whether there are tools that decide and send rewards; the source must be a running service.
 
@@ -310,8 +321,9 @@ def make_server(source: Source | None = None, *, log: AnyLog | None = None, writ
             known = rows(experiment)
             by_text = {str(name): name for name in known.action_names}
             wanted = None if about is None else [by_text.get(name, name) for name in about]
+            shown = {} if log is None else {"table": table, "columns": columns}
             return ask_about(
-                known, actions=wanted, calls=calls, call_cost=call_cost, horizon=horizon
+                known, actions=wanted, calls=calls, call_cost=call_cost, horizon=horizon, **shown
             ).to_dict()
 
         return await answered(work)
