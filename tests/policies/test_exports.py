@@ -236,6 +236,20 @@ def test_a_database_plays_what_the_policy_plays(dialect, plain, request):
     assert_spread(played)
 
 
+def test_postgres_computes_each_value_once(cluster):
+    """Its plan is as long as the query: where it puts subqueries into one another, each score repeats what it is made of."""
+    rng = np.random.default_rng(0)
+    n, k = 400, 30
+    table = {f"c{j}": rng.choice([f"value {i}" for i in range(10)], n) for j in range(3)}
+    log = sparing.read_log(
+        {**table, "action": rng.permutation(np.arange(n) % k), "reward": rng.normal(size=n)}
+    )
+    query = sparing.learn(log, "greedy", ridge=1.0).export("sql", dialect="postgres", table="thrice")
+    cluster.execute("CREATE TABLE thrice (c0 text, c1 text, c2 text)")
+    plan = cluster.execute(f"EXPLAIN (VERBOSE, COSTS OFF) {query}")
+    assert len("".join(row[0] for row in plan)) < 4 * len(query)
+
+
 HOSTILE = ['a"; DROP TABLE contexts; --', "it's", "back\\' OR 1=1 --", "t.v0", "unreadable", "%s {} $1 ?"]
 
 

@@ -58,6 +58,7 @@ class SqlDialect:
     text: str  # the type of a text
     largest: str  # the function that gives the largest of its arguments
     binary: str = ""  # compares texts byte by byte, whatever the column says
+    once: str = ""  # ends a subquery, so that its columns are not computed again wherever they are used
 
     def number(self, value: float) -> str:
         """A literal of a number, with every bit."""
@@ -129,7 +130,9 @@ DIALECTS = {
     each.name: each
     for each in (
         SqlDialect("duckdb", "DOUBLE", "VARCHAR", "greatest", binary=' COLLATE "binary"'),
-        SqlDialect("postgres", "double precision", "text", "greatest", binary=' COLLATE "C"'),
+        SqlDialect(
+            "postgres", "double precision", "text", "greatest", binary=' COLLATE "C"', once=" OFFSET 0"
+        ),
         SqlDialect("sqlite", "REAL", "TEXT", "max", binary=" COLLATE BINARY"),
     )
 }
@@ -221,6 +224,9 @@ def to_sql(scorer: Scorer, dialect: str, table: str | Sequence[str]) -> str:
         for action in scorer.order.tolist()
     ]
     unreadable = " OR ".join(f"({each})" for each in bad) or "1 = 0"
+    ends = "".join(
+        f"{sql.once}) AS {name}" for name in ("cells", "read_cells", "features", "scores", "choice")
+    )
     lines = [
         "SELECT t.*, (",
         f"  SELECT CASE WHEN unreadable = 1 THEN NULL ELSE CASE best {' '.join(played)} END END",
@@ -228,7 +234,7 @@ def to_sql(scorer: Scorer, dialect: str, table: str | Sequence[str]) -> str:
         f"    FROM (SELECT {', '.join(['unreadable', *scores])}",
         f"      FROM (SELECT {', '.join(['*', *derived])}",
         f"        FROM (SELECT *, CASE WHEN {unreadable} THEN 1 ELSE 0 END AS unreadable",
-        f"          FROM (SELECT {', '.join(cells) or '1 AS one'}) AS cells) AS read_cells) AS features) AS scores) AS choice",
+        f"          FROM (SELECT {', '.join(cells) or '1 AS one'}{ends}",
         f") AS {sql.identifier(COLUMN)}",
         f"FROM {source} AS t",
     ]
