@@ -430,6 +430,13 @@ def test_what_sql_cannot_do_is_refused(wide):
     ):
         with pytest.raises(SettingError, match=reason):
             given.export("sql", **options)
+    names = [f"n{number}" for number in range(900)]
+    wide_policy = GreedyPolicy(("a", "b"), np.eye(2, 900), np.arange(2.0), encoder=sparing.Encoder.raw(names))
+    for dialect in ("postgres", "sqlite"):
+        with pytest.raises(SettingError, match="900 columns"):
+            wide_policy.export("sql", dialect=dialect)
+    row = pa.table({ROW: [0], **{name: [float(name == "n1")] for name in names}})
+    assert in_duckdb(wide_policy.export("sql", dialect="duckdb"), row) == ["b"]
     with pytest.raises(SettingError, match="must be one of json, sql, onnx"):
         export(softmax, "pmml")
     with pytest.raises(SettingError, match="only sql has dialects"):

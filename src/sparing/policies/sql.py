@@ -30,6 +30,9 @@ COLUMN = "policy_action"
 MOST_ACTIONS, MOST_TERMS = 1_000, 100_000
 """Databases limit the columns of a query and the size of its text."""
 
+MOST_COLUMNS = 1_600
+"""Values of a row's columns that PostgreSQL and SQLite have in one query; DuckDB has no such limit."""
+
 TOGETHER = 50
 """Terms of a sum, or arguments of a function, at a time: databases limit the depth of an expression and the arguments of a function."""
 
@@ -205,6 +208,11 @@ def to_sql(scorer: Scorer, dialect: str, table: str | Sequence[str]) -> str:
         for place, sql_column in enumerate(columns)
     ]
     derived = [f"{text} AS {name}" for sql_column in columns for name, text in sql_column.derived]
+    if len(cells) + len(derived) >= MOST_COLUMNS and dialect != "duckdb":
+        raise SettingError(
+            f"{len(columns):,} columns make a query of {len(cells) + len(derived):,} values; {dialect} takes {MOST_COLUMNS:,}. Export the "
+            "policy for duckdb, or as json or onnx"
+        )
     raw = [place for place, (column, *_) in enumerate(encoder.spans) if type(column) is RawColumn]
     bad = [
         f"v{place} IS NULL" + ("" if place in raw else f" AND m{place} = 0") for place in range(len(columns))
