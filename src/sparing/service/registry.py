@@ -1,7 +1,7 @@
 """The experiments of a store, each with its state, kept up to date with committed events."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from sparing import archive
 from sparing.errors import FileError
+from sparing.online.decision import check_sizes
 from sparing.service import comparison, events, state_files
 from sparing.service.errors import not_found
 from sparing.service.events import ChangeEvent, Event
@@ -30,6 +31,7 @@ class Experiment:
     doubtful: bool = False  # a replay of the store gave another state: this one is not written
     unseen: int = 0  # decisions of this worker in contexts with values that the log never had
     compared_since: int = 0  # the last event that changed check or holdout: later decisions are compared
+    _known: tuple[Any, Any, np.ndarray | None] = field(default=(None, None, None), repr=False)
 
     def limited(self, given: Any, x: np.ndarray) -> Any:
         """Return a context, of which x (d,) is the encoding, with numbers at most `FARTHEST` times as large as any in the log.
@@ -37,17 +39,29 @@ class Experiment:
         One reward in a context far from all others would outweigh them for ever. Named columns of numbers have the log's range; this is for
         encoded numbers, raw ones and vectors. Experiments that older versions made have no limits until a log is imported.
         """
-        reach, encoder = self.config.get("about", {}).get("reach"), self.model.learner.encoder
-        if reach is None or (isinstance(given, dict) and not encoder.unlimited):
+        limits, encoder = self._sizes(), self.model.learner.encoder
+        if (
+            limits is None
+            or (isinstance(given, dict) and not encoder.unlimited)
+            or (np.abs(x) <= limits).all()
+        ):
             return given
-        sizes = np.ones(
-            encoder.size
-        )  # also of kernel features, which are smaller, and of what the log has only zeros of
-        sizes[encoder.logged[: len(reach)]] = [each or 1.0 for each in reach]
-        limits = FARTHEST * sizes
+        check_sizes(x)
         if isinstance(given, dict):
             return encoder.limited(given, x, limits)
-        return given if (np.abs(x) <= limits).all() else np.clip(x, -limits, limits)
+        return np.clip(x, -limits, limits)
+
+    def _sizes(self) -> np.ndarray | None:
+        """The largest size that each coordinate of a context (d,) may have."""
+        about, encoder = self.config.get("about"), self.model.learner.encoder
+        if self._known[0] is not about or self._known[1] is not encoder:
+            reach, limits = (about or {}).get("reach"), None
+            if reach is not None:
+                # also of kernel features, which are smaller, and of what the log has only zeros of
+                limits = np.full(encoder.size, FARTHEST)
+                limits[encoder.logged[: len(reach)]] = [FARTHEST * (each or 1.0) for each in reach]
+            self._known = about, encoder, limits
+        return self._known[2]
 
 
 class ExperimentRegistry:

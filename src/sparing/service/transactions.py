@@ -8,7 +8,6 @@ import numpy as np
 
 from sparing.errors import SparingError
 from sparing.log.labels import shorten
-from sparing.online.decision import check_sizes
 from sparing.service import events, subject_sums
 from sparing.service.errors import ServiceError, conflict, not_found, outdated, unprocessable
 from sparing.service.events import ChangeEvent, DecisionEvent, Event, OutcomeEvent
@@ -168,7 +167,6 @@ class TransactionHandler:
             )
         try:
             x = model.learner.context(given)
-            check_sizes(x)
             near = experiment.limited(given, x)
             if near is not given:
                 x, packed = model.learner.context(near), events.pack_context(near)
