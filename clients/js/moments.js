@@ -26,7 +26,7 @@ const [FIRST_SECOND, LAST_SECOND] = [-62135596800, 253402300800];
  * @returns {number}
  */
 export function asSeconds(value, first) {
-  if (value instanceof Date) return value.getTime() / 1000;
+  if (value instanceof Date) return withinYears(value.getTime() / 1000);
   if (typeof value === "string") {
     const found = parseTime(value, first);
     if (found) return found.seconds;
@@ -37,6 +37,11 @@ export function asSeconds(value, first) {
     const date = parseIso(digits);
     if (date) return date.seconds;
   }
+  return withinYears(seconds);
+}
+
+/** Seconds of a year from 1 to 9999, as Python's moments have. @param {number} seconds */
+function withinYears(seconds) {
   if (!(seconds >= FIRST_SECOND && seconds < LAST_SECOND)) throw new CellError();
   return seconds;
 }

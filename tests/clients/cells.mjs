@@ -9,7 +9,8 @@ const cells = JSON.parse(readFileSync(`${folder}/cells.json`, "utf8"));
 const read = {};
 for (const [kind, saved] of Object.entries(policies)) {
   const scorer = new Scorer(saved);
-  read[kind] = cells[kind].map((cell) => {
+  read[kind] = cells[kind].map((given) => {
+    const cell = given?.milliseconds === undefined ? given : new Date(given.milliseconds);
     try {
       return Buffer.from(scorer.encode({ cell }).buffer).toString("base64");
     } catch (error) {

@@ -1,6 +1,7 @@
 """Exported policies in JavaScript: the features and scores of Python, bit for bit where both only add and multiply."""
 
 import base64
+import datetime
 import json
 import shutil
 import subprocess
@@ -267,6 +268,20 @@ ANY = [
 ]
 """Cells of every type."""
 
+DATES = [
+    {"milliseconds": milliseconds}
+    for milliseconds in (
+        0,
+        1767225600123,
+        -1,
+        -62135596800000,
+        -62135596800001,
+        253402300799999,
+        253402300800000,
+    )
+]
+"""JavaScript's own dates, also of years that Python does not have."""
+
 
 def some_cells(kind):
     rng = np.random.default_rng(len(kind))
@@ -275,7 +290,8 @@ def some_cells(kind):
         for _ in range(3000)
     ]
     padded = [f"\x1f\u00a0{word}\u2003\x85" for word in PIECES[kind]]
-    return [*ANY, *PIECES[kind], *padded, "\ufeff1", *joined]
+    dates = DATES if kind.startswith("time") else []
+    return [*ANY, *PIECES[kind], *padded, "\ufeff1", *joined, *dates]
 
 
 def test_odd_cells_are_read_alike_or_refused(tmp_path):
@@ -327,6 +343,8 @@ def encoded(encoder, cell):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
+            if cell in DATES:
+                cell = datetime.datetime(1970, 1, 1) + datetime.timedelta(**cell)
             return encoder.encode({"cell": cell})
-        except DecisionError:
+        except (DecisionError, OverflowError):  # the latter: no moment of Python
             return None
