@@ -1,7 +1,7 @@
 """What is compiled after `sparing warm-up`, in a fresh process: a line for each kernel, and none if all is as it should be.
 
 Every learner, small and large, is made from a log and serves: single decisions and batches, with eligible actions, costs, holdouts, checks
-and explanations; rewards, corrections, expired calls, added and retired actions; saved and loaded, planned and asked for.
+and explanations; rewards, corrections, expired calls, added and retired actions, a half-life, reviews of a shift; saved and loaded, planned and asked for.
 """
 
 import asyncio
@@ -11,12 +11,14 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 import sparing
 from service import building
 from service.building import NAME, asking, trial
 from sparing.errors import SparingError
+from sparing.online.engine.state import CONSTANT
 from sparing.online.warm_up import LEARNERS, SIZES, warm_up_all
 from sparing.service import snapshots
 from sparing.service.corrections import correct
@@ -67,7 +69,12 @@ async def served(folder, learner, log, settings):
         experiment = writer.registry.get(NAME)
         with contextlib.suppress(ServiceError, SparingError):  # not every learner takes new actions
             await writer.submit(ChangeSettings(NAME, "action", {"label": "new", "features": None}, "test"))
-        await writer.submit(asking(rng.random(d)))
+        if experiment.model.learner.sets.arrays.kind == CONSTANT:  # it can forget
+            forgetting = msgspec.to_builtins(experiment.model.options) | {"half_life": 20}
+            await writer.submit(ChangeSettings(NAME, "options", forgetting, "test"))
+        for answer in await writer.submit_all([asking(y) for y in rng.random((60, d))]):
+            if answer.needs_reward:
+                await writer.submit(Reward(NAME, answer.decision_id, float(rng.random())))
         await snapshots.snapshot_here(writer, experiment)
         await building.replayed(writer)
         learner = experiment.model.learner.copy()
@@ -89,7 +96,7 @@ def main():
         for learner in LEARNERS:
             settings = {"growing": True} if learner in ("moful", "certified", "warm_started") else {}
             if learner in ("confident", "economical"):
-                settings["spot_check"] = 0.1
+                settings |= {"spot_check": 0.1, "shift": "auto"}
             with tempfile.TemporaryDirectory() as folder:
                 asyncio.run(served(Path(folder), learner, log, settings))
             after = kernels()

@@ -72,6 +72,23 @@ def warm_up(learner: "Learner") -> None:
         random_stream.normals(runs.STREAM_KEY.call(trial.key, 0), normals)
         runs.SAMPLE[bounds].call(table, x, normals, mask, bounds)
         trial.chance(first, x, mask)
+    _move(trial, first, x)
+
+
+def _move(trial: "Learner", action: int, x: np.ndarray) -> None:
+    """Review a shift, and fade with a call pending, as rounds in a world that moves do."""
+    from sparing.online import drift
+    from sparing.online.engine import runs
+    from sparing.online.engine.state import NEVER
+
+    if trial.sets.arrays.next_review != NEVER:
+        runs.REVIEW.call(trial.sets.scratch.observed)
+        trial.sets.apply_shift(max(1.0, trial.sets.arrays.shift))
+    with contextlib.suppress(SparingError):  # a proof assumes that nothing changes
+        drift.check_forgets(trial)
+        trial.begin(action, x)
+        drift.set_half_life(trial, drift.SHORTEST)
+        drift.tick(trial, trial.rounds + drift.SHORTEST)
 
 
 def warm_up_all(progress: Callable[[int, int], None] | None = None) -> int:
@@ -124,7 +141,7 @@ def _settings(name: str, log: "Log") -> dict[str, Any]:
     if name.startswith("eps"):
         settings["supported"] = supported_actions({log.action_names[0]: np.zeros(log.n_features)})
     if name in ("confident", "economical"):
-        settings["prior_scale"] = 1.0
+        settings |= {"prior_scale": 1.0, "shift": "auto"}
     if name == "economical":
         settings |= {"call_cost": 0.01, "horizon": 10_000}
     return settings
