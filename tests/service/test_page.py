@@ -167,6 +167,16 @@ def test_numbers_of_any_size_stay_in_their_cells(visit, variant):
         assert any("×10" in text for text in estimates)
 
 
+@pytest.mark.parametrize("reward", [-1.487e15, 3.26e-12, 123456.7])
+def test_a_received_reward_is_in_one_line(visit, reward):
+    page = visit(replace(retention(), recent=[replace(one, reward=reward) for one in retention().recent]))
+    cell = page.locator("#recent tbody td:last-child").first
+    lines = cell.evaluate(
+        "(cell) => { const all = document.createRange(); all.selectNodeContents(cell); return all.getClientRects().length; }"
+    )
+    assert lines == 1
+
+
 def test_intervals_of_actions_have_the_level_of_their_learner(visit):
     for level, said in ((0.95, "95 % interval"), (0.8, "80 % interval"), (None, "no level is proved")):
         page = visit(replace(retention(), level=level))

@@ -186,7 +186,7 @@ export function renderGaps({ gaps, log_rows: logged }) {
   fill(
     byId("gaps-legend"),
     el("span", { class: "key" }, el("i", { class: "swatch hatched" }), "never tried there in the log; the number is that of live calls"),
-    el("span", { class: "key" }, "0", ...Array.from({ length: SHADES }, (_, n) => el("i", { class: `swatch shade-${n + 1}` })), `${number(most)} rows`),
+    el("span", { class: "key" }, "0", ...Array.from({ length: SHADES }, (_, n) => el("i", { class: `swatch shade-${n + 1}` })), plural(most, "row")),
   );
   const head = el("tr", null, el("td"), ...gaps.actions.map((action) => el("th", { scope: "col", title: label(action) }, el("bdi", null, label(action)))));
   fill(byId("gaps"), el("table", { class: "gap-table" }, el("thead", null, head), el("tbody", null, ...gaps.rows.map((row) => gapRow(row, gaps.actions, most)))));
