@@ -127,6 +127,8 @@ EXTREMES = {
     "no digits left": scaled(1.0, offset=1e18),
     "none": scaled(0.0),
 }
+# Charts are drawn again in the frame after a new width.
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 OUTSIDE = """
 () => {
   const found = [];
@@ -157,8 +159,7 @@ def test_numbers_of_any_size_stay_in_their_cells(visit, variant):
     page = visit(EXTREMES[variant])
     for width in (1280, 390):
         page.set_viewport_size({"width": width, "height": 900})
-        # Plots are drawn again by an observer of their size, in a frame after the page was laid out.
-        page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        page.evaluate(DRAWN)
         assert overflow(page) == 0
         assert page.evaluate(OUTSIDE) == []
     estimates = page.locator("#actions-rows .estimate").all_inner_texts()
