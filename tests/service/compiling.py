@@ -9,6 +9,7 @@ import contextlib
 import gc
 import tempfile
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -93,6 +94,9 @@ def main():
     for n_actions, n_features in SIZES:
         world = LinearWorld(n_actions=n_actions, n_features=n_features, noise=0.5, seed=0)
         log = draw_log(world, rows=3 * n_actions + 50, support="never-logged", unsupported=0.2, seed=1)
+        contexts = log.contexts.copy()
+        contexts[:, 0] = 1.0  # a constant, as tables have it
+        log = replace(log, contexts=contexts)
         for learner in LEARNERS:
             settings = {"growing": True} if learner in ("moful", "certified", "warm_started") else {}
             if learner in ("confident", "economical"):

@@ -128,6 +128,7 @@ def _log(n_actions: int, n_features: int) -> "Log":
     rng = np.random.default_rng(0)
     actions = np.repeat(np.arange(n_actions), 3)
     contexts = rng.random((len(actions), n_features))
+    contexts[:, 0] = 1.0  # as tables have it: then contexts are watched
     chances = np.full((len(actions), n_actions), 1 / n_actions)
     return Log.from_arrays(
         contexts, actions, rng.random(len(actions)), distribution=chances, action_names=range(n_actions)
