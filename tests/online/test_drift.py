@@ -342,6 +342,27 @@ def test_rewards_are_requested_first_and_whenever_the_rounds_have_quadrupled():
     assert run.digest() == learner.digest()
 
 
+def test_a_few_rare_clicks_more_than_expected_are_no_shift():
+    """Normal noise of the same size makes 1 of 100 such runs look shifted; so few clicks are far more skewed (without the rule: 9 of 40)."""
+    found = []
+    for seed in range(40):
+        rng = np.random.default_rng([seed, 18])
+        x, actions = np.c_[np.ones(2500), rng.normal(size=(2500, 2))], rng.integers(0, 4, 1500)
+        clicks = (rng.random((2500, 4)) < 0.02).astype(float)
+        log = sparing.Log.from_arrays(
+            x[:1500], actions, clicks[np.arange(1500), actions], action_names=range(4)
+        )
+        learner = sparing.economical(log, call_cost=1e-4, horizon=2000, shift="auto", seed=seed)
+        for t in range(1500, 2500):
+            decision = learner.decide(x[t])
+            if decision.needs_reward:
+                learner.update(decision, clicks[t, decision.action])
+        found.append(learner.shift.size > 0)
+    assert sum(found) <= 2
+    share = log.rewards.mean()
+    assert learner.sets.arrays.review_rows == math.ceil(20 * (1 / (share * (1 - share)) - 4))
+
+
 def test_what_is_refused():
     for shift in ("often", "1", -1, math.nan, 101, [1], 10**400):
         with pytest.raises(SettingError, match="shift"):

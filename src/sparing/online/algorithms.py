@@ -34,6 +34,7 @@ from sparing.online.start import (
     resolve_kernel,
     resolve_start,
     resolve_tolerance,
+    rewards_of,
     with_settings_signature,
     with_unseen,
 )
@@ -485,7 +486,9 @@ def _posterior(
         context_sample=contexts,
         shift=drift.allowance(shift),
     )
-    drift.begin_shift(sets, shift)
+    rewards = rewards_of(log)
+    ones = rewards.total / start.sums.n_rows if rewards is not None and rewards.zero_one else None
+    drift.begin_shift(sets, shift, ones=ones)
     return start, sets, prior
 
 

@@ -129,7 +129,7 @@ FORGETTING_COUNTS = ("half_life", "timed", "fades_from", "clock", "monitor_fades
 SHIFT = ("start_gram", "start_mean", "live_gram", "live_response", "live_squares", "live_rows")
 """The arrays of the shift between log and live, one row per slot, and the counts of its reviews."""
 
-REVIEW_COUNTS = ("next_review", "check_to", "checked_at")
+REVIEW_COUNTS = ("next_review", "check_to", "checked_at", "review_rows")
 
 SAMPLES = ("context_sample", "next_sample", "logged_sample")
 """The contexts that stand for future ones: those in use, those to come into use, and the logged ones."""
@@ -406,6 +406,12 @@ class ConfidenceSets:
         self.prioritise(self.ties)
         self.arrays.changes += 1
         self.arrays.resampled = self.arrays.changes  # lookahead caches start anew
+
+    @property
+    def live_rewards(self) -> float:
+        """Live rows kept apart from the log's, by their weights; those of all actions."""
+        a = self.arrays
+        return float(a.live_rows[a.observed_slot[a.observed_slot > 0]].sum())
 
     def repriced(self, costs: np.ndarray) -> tuple[state.SetsStruct, state.SetsStruct]:
         """The observed and the pending view with these costs (K,) in this round."""

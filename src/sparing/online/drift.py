@@ -23,6 +23,9 @@ ShiftOption = str | float | None
 CERTAIN = math.log(100.0)
 """Least log Bayes factor at which live rewards count as shifted. If they are not, one sequence of reviews in a hundred exceeds it."""
 
+SKEWED = 20.0
+"""Live rewards that must have come, per squared skewness: with fewer, some rare ones more than expected would look like a shift."""
+
 SUSPICIOUS = math.log(3.0)
 """Log Bayes factor from which more rewards are requested, to be certain soon."""
 
@@ -76,13 +79,16 @@ def allowance(shift: str | float | None) -> float:
     return SHIFTS[-1] if shift == AUTO else float(shift or 0.0)
 
 
-def begin_shift(sets: "ConfidenceSets", shift: str | float | None) -> None:
+def begin_shift(sets: "ConfidenceSets", shift: str | float | None, *, ones: float | None = None) -> None:
     """Assume a shift τ from the start, or review it by live rewards, the first of which are requested.
 
-    A shift that is found early costs few rounds, and a call costs the same in all of them.
+    A shift that is found early costs few rounds, and a call costs the same in all of them. But the evidence takes rewards for normal;
+    those of 0 and 1, of which `ones` is the share of 1, have the squared skewness 1/(p(1 − p)) − 4, and many must have come if p is small.
     """
     if shift == AUTO:
         a = sets.arrays
+        if ones is not None:
+            a.review_rows = math.ceil(SKEWED * (1 / (ones * (1 - ones)) - 4))
         a.next_review = a.next_tick = a.check_to = a.checked_at = FIRST
     elif shift is not None:
         sets.apply_shift(float(shift))
@@ -183,6 +189,7 @@ def tick(core: "Core", rounds: int, *, clock: int | None = None, x: np.ndarray |
     if rounds >= a.next_review:
         size = runs.REVIEW.call(table)
         shifted = a.shift_evidence >= CERTAIN and size > a.shift  # never less than before
+        shifted = shifted and core.sets.live_rewards >= a.review_rows
         if shifted:
             core.sets.apply_shift(size)
         _plan_reviews(core, rounds)

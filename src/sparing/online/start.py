@@ -139,11 +139,16 @@ def with_settings_signature(make: Callable[P, Learner]) -> Callable[P, Learner]:
     return checked
 
 
+def rewards_of(log: Any) -> RewardSummary | None:
+    """What a log's rewards are like; None without rows."""
+    found = RewardSummary.of(log) if isinstance(log, Log) and log.n_rows else getattr(log, "rewards", None)
+    return found if isinstance(found, RewardSummary) else None
+
+
 def resolve_reward_range(log: Any, given: Any, *, allow_outside: bool = False) -> tuple[float, float] | None:
     """The checked reward_range, which the log's rewards must lie in; by default (0, 1) for a log of rewards 0 and 1."""
-    limits = reward_range(given, apart=True)
-    found = RewardSummary.of(log) if isinstance(log, Log) and log.n_rows else getattr(log, "rewards", None)
-    if not isinstance(found, RewardSummary):
+    limits, found = reward_range(given, apart=True), rewards_of(log)
+    if found is None:
         return limits
     if limits is None:
         return (0.0, 1.0) if found.zero_one else None
@@ -211,8 +216,8 @@ def resolve_costs(log: Any, given: CostsOption, names: Sequence[Hashable]) -> np
     if given is None:
         return mean_costs(log) if isinstance(log, Log) else getattr(log, "costs", None)
     costs = action_costs(given, names)
-    found = RewardSummary.of(log) if isinstance(log, Log) and log.n_rows else getattr(log, "rewards", None)
-    if isinstance(found, RewardSummary):
+    found = rewards_of(log)
+    if found is not None:
         check_cost_units(costs, found.low, found.high)
     return costs
 

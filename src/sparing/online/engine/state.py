@@ -96,6 +96,7 @@ SETS: Fields = {
     "shift_evidence": (DOUBLE, ""),  # log Bayes factor of a shift against none at the last review
     "next_review": (WHOLE, ""),  # round of the next review of the shift, or NEVER
     "next_tick": (WHOLE, ""),  # round before which neither a fade nor a review is due
+    "review_rows": (WHOLE, ""),  # live rewards below which no review finds a shift
     "check_to": (WHOLE, ""),  # the rewards of rounds before this one are requested in any case
     "checked_at": (WHOLE, ""),  # round from which that was so last
     "kind": (WHOLE, ""),  # of radius, see KINDS
