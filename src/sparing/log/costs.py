@@ -53,7 +53,7 @@ def action_costs(
                 listed = ", ".join(repr(name) for name in names[:5])
                 raise error(
                     f"costs names the action {shorten(label)}, which is unknown; the {len(names)} actions begin with {listed}. Correct the "
-                    "label, or read the log with a new action among actions=[...]"
+                    "label, or add the action first: among actions=[...] where a log is read"
                 )
             costs[place] = _cost(cost, label, error)
     else:
