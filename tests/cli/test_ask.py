@@ -151,6 +151,21 @@ def test_the_cost_of_a_new_action_is_named_with_the_others(folder):
     assert "small,large,new" in said or "large,small,new" in said
 
 
+@pytest.mark.filterwarnings("default::sparing.errors.UnitWarning")
+def test_costs_in_another_unit_are_warned_about_in_a_line(folder, monkeypatch, capsys):
+    for command in (
+        ["ask", "--about", "small"],
+        ["plan", "--horizon", "40", "--worlds", "19", "--workers", "1"],
+    ):
+        words = [*command, "log.csv", *ROLES, "--call-cost", "0.01", "--costs", "small=0,large=900"]
+        monkeypatch.setattr(sys, "argv", ["sparing", *words])
+        with pytest.raises(SystemExit):
+            main()
+        told = capsys.readouterr().err
+        assert told.count("sparing: warning: a cost of 900 is larger than the span") == 1
+        assert "UnitWarning" not in told
+
+
 def test_mistakes_are_told_by_line_and_nothing_is_lost(folder, monkeypatch, capsys):
     run("ask", "log.csv", *ROLES, *ASKED, "--out", "queue.csv")
     judge(folder / "queue.csv", folder / "judged.csv")

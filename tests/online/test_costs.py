@@ -272,3 +272,5 @@ def test_wrong_costs_are_named():
         sparing.eps_moful_ips(make_log(1, parameters(1)), supported=sparing.most_logged(1), costs=[0.0] * 6)
     with pytest.warns(UnitWarning, match="larger than the span"):
         sparing.confident(log, costs=[100.0] * 5)
+    with pytest.warns(UnitWarning, match="larger than the span"):
+        sparing.read_log({"action": ["a", "b"], "reward": [0.0, 1.0]}, costs={"a": 0.0, "b": -40})

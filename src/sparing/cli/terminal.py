@@ -12,6 +12,7 @@ import shlex
 import shutil
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from sparing.errors import MissingExtraError, SparingError, StoppedError
+from sparing.errors import (
+    LogWarning,
+    MissingExtraError,
+    SparingError,
+    SpellingWarning,
+    StoppedError,
+    UnitWarning,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -42,7 +50,9 @@ def run(app: Callable[[], None]) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        app()
+        with warnings.catch_warnings():
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
+            app()
     except SparingError as error:
         print_status(f"sparing: {as_cli_options(str(error), sys.argv[1:])}")
         sys.exit(EXIT_INTERRUPTED if isinstance(error, StoppedError) else 2)
@@ -55,6 +65,16 @@ def run(app: Callable[[], None]) -> None:
         if left.code == EXIT_INTERRUPTED:
             print_status("sparing: interrupted; nothing half-written is left behind")
         raise
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, *others: Any
+) -> None:
+    """Print a warning of the library as a line; where it comes from in the code helps nobody at the prompt."""
+    if issubclass(category, LogWarning | UnitWarning | SpellingWarning):
+        print_status(f"sparing: warning: {as_cli_options(str(message), sys.argv[1:])}")
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno))
 
 
 # Allowed values by the type of the parser's error.

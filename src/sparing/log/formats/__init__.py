@@ -21,6 +21,7 @@ from sparing.errors import LogError, LogWarning
 from sparing.log import labels, writer
 from sparing.log.column_checks import check_action_labels, check_columns
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
+from sparing.log.costs import check_cost_units
 from sparing.log.features import Encoder
 from sparing.log.formats import obp, open_bandit, vw_json, vw_text
 from sparing.log.formats.events import EventReader, raw_columns
@@ -532,6 +533,8 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     -----
     LogWarning
         If a column seems to be known only after the action, or to be an id, or if rows repeat others; `drop` leaves a column out.
+    UnitWarning
+        If a cost is larger than the span of the rewards.
 
     Examples
     --------
@@ -544,6 +547,8 @@ def read_log(source: Any, *, notes: bool = False, **options: Any) -> Log | tuple
     _check_keywords(options)
     rows, assumed = open_log(source, keep=True, **options)
     log = rows.read()
+    if options.get("costs") is not None and log.costs is not None and log.n_rows:
+        check_cost_units(log.costs, float(log.rewards.min()), float(log.rewards.max()))
     found = _warn(rows, options.get("features"), log.counts)
     return (log, [*assumed, *found]) if notes else log
 
