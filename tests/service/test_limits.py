@@ -180,11 +180,11 @@ def test_contexts_within_the_limits_are_stored_as_they_came(tmp_path):
     async def whole():
         async with trial(tmp_path) as writer:
             reach = np.abs(LOG.contexts).max(axis=0)
-            given = [2 * reach, [-0.0, 0.0, 0.1], [1e40, -1e40, 0.5]]
+            given = [5 * reach, [-0.0, 0.0, 0.1], [1e40, -1e40, 0.5]]
             for x in given:
                 await decide(writer, x)
             found = await writer.store.driver.read("select context from decisions order by seq")
-            far = [2 * reach[0], -2 * reach[1], 0.5]
+            far = [5 * reach[0], -5 * reach[1], 0.5]
             assert [bytes(one) for (one,) in found] == [events.pack_context(x) for x in [*given[:2], far]]
 
     ran(whole())

@@ -16,7 +16,7 @@ from sparing.service.events import ChangeEvent, Event
 from sparing.service.experiment import ExperimentState
 from sparing.service.store import Store
 
-FARTHEST = 2.0  # times the largest size in the log
+FARTHEST = 5.0  # times the largest size in the log
 
 
 @dataclass
