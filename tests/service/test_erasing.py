@@ -97,7 +97,7 @@ def test_a_context_that_stands_for_future_ones_is_nowhere_after_an_erasure(tmp_p
     """In `economical` live contexts enter the state, those of closed decisions too; decisions are still recomputed."""
 
     async def run():
-        clock, secret = Clock(), 1.9 * SECRET  # unlike the log's, so that it counts
+        clock, secret = Clock(), 5 * SECRET  # unlike the log's, so that it counts
         async with trial(tmp_path / "store", "economical", clock=clock) as writer:
             for _ in range(6):
                 await live(writer, 1, 20)
