@@ -29,6 +29,8 @@ OURS, SERVED = "", "sparing.service"
 ELSEWHERE = {"OBP": next(peer for peer in PEERS if peer.name == "obp")}
 """Peers that cannot live beside us, in the benchmark's environments."""
 
+SLOW_TO_INSTALL = ("obp",)
+
 STAND_INS = ROOT / "research" / "bench" / "peers" / "obp.py"
 """Puts empty modules in the place of PyTorch and plots, which are not installed."""
 
@@ -65,7 +67,14 @@ def test_each_page_has_both_sides_and_every_question():
         ], page.name
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.thorough if page.stem in SLOW_TO_INSTALL else ())
+        for page in PAGES
+    ],
+    ids=lambda page: page.stem,
+)
 def test_a_page_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     spaces, printed, within = {}, "", 0.0

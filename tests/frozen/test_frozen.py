@@ -99,7 +99,7 @@ WEIGHTS_CHECKED = "inconsistent propensities are marked (0.3)"
 
 EXPECTED_NULLABLE = {
     pattern.format(name): "null once the context is erased (0.3)"
-    for name in ("value", "low", "high")
+    for name in ("value", "low", "high", "play_probability", "call_probability")
     for pattern in (
         "openapi:components/schemas/Record/properties/{}/*",
         "store-records:erased/decisions/*/{}",

@@ -16,6 +16,7 @@ def agrees(off):
     return abs(off.mean()) < 2.5 * off.std(ddof=1) / np.sqrt(len(off))
 
 
+@pytest.mark.thorough
 def test_the_net_gain_of_few_logged_actions_is_not_promised_but_predicted():
     """Two logged actions of three; the prior of release 0.1 predicts three times what comes."""
     values = found("normal", 2, range(40), rows=300)

@@ -42,7 +42,7 @@ def erased(http):
     return sum(one["value"] is None for one in page)
 
 
-@pytest.mark.parametrize("store", ["SQLite", "PostgreSQL"])
+@pytest.mark.parametrize("store", ["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.thorough)])
 def test_the_drill_of_the_page(store, tmp_path, request):
     environment = {name: text for name, text in os.environ.items() if name != "SPARING_STORE"}
     programs, address = Path(sys.executable).parent, None

@@ -92,7 +92,7 @@ def test_they_stay_there_when_the_ridge_outweighs_the_noise(radius):
     assert failures(cold, radius, 2, noise=0.01, rounds=40, ridge=4.0) <= ALLOWED
 
 
-@pytest.mark.parametrize("items", [False, True])
+@pytest.mark.parametrize("items", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize("noise", [2.0, 0.01])
 def test_they_stay_there_around_centres_learnt_from_the_same_rows(noise, items):
     """Any centre will do, as long as S_θ bounds the distance from it: at little noise that is all that counts."""

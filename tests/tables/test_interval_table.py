@@ -29,6 +29,7 @@ def shares(kind, seeds):
     return {name: np.mean([each["held"] for each in found if each["interval"] == name]) for name in names}
 
 
+@pytest.mark.thorough
 def test_the_service_compares_with_intervals_that_hold(monkeypatch):
     """At every look of 200 other histories; intervals for one look, the control, do not hold."""
     for held in shares("service", range(1000, 1200)).values():
