@@ -1,7 +1,10 @@
 """The site builds without a warning or a dead link, and has a page for everything that is public."""
 
+import functools
 import re
+import threading
 import tomllib
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,20 @@ def site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     building.build(folder / "site", folder / "gathered")
     return folder / "site"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    """The site as it is published: the page of addresses that do not exist finds its style from the root."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=site)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
 
 
 def test_every_public_name_and_command_has_a_page(site):
@@ -80,26 +97,28 @@ SAMPLE = (
 """A page of each kind."""
 
 
-def assert_readable(chromium, pages, screens):
+def assert_readable(chromium, address, names, screens):
     for width, scheme in screens:
         context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         page = context.new_page()
-        for path in pages:
-            page.goto(path.as_uri(), wait_until="load")
+        for name in names:
+            page.goto(f"{address}/{name}", wait_until="load")
             page.evaluate(
                 "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
             )
-            assert not violations(page), (path, width, scheme, violations(page))
-            assert overflow(page) <= 0, f"{path} at {width} px is wider than the screen"
+            assert not violations(page), (name, width, scheme, violations(page))
+            assert overflow(page) <= 0, f"{name} at {width} px is wider than the screen"
         context.close()
 
 
 @pytest.mark.parametrize("screen", SCREENS, ids=lambda screen: f"{screen[0]}-{screen[1]}")
-def test_a_page_of_each_kind_is_readable(site, chromium, screen):
+def test_a_page_of_each_kind_is_readable(address, chromium, screen):
     at = SCREENS.index(screen)
-    assert_readable(chromium, [site / f"{name}.html" for name in SAMPLE[at % 2 :: 2]], [screen])
+    assert_readable(chromium, address, [f"{name}.html" for name in SAMPLE[at % 2 :: 2]], [screen])
 
 
 @pytest.mark.thorough
-def test_every_page_is_readable(site, chromium):
-    assert_readable(chromium, sorted(site.rglob("*.html")), SCREENS)
+def test_every_page_is_readable(site, address, chromium):
+    pages = sorted(str(path.relative_to(site)) for path in site.rglob("*.html"))
+    assert "404.html" in pages
+    assert_readable(chromium, address, pages, SCREENS)
