@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 
-.PHONY: help demo site reproduce bench tables test thorough lint types unit browser database clocks node dist release format lock clean
+.PHONY: help demo site reproduce bench tables test thorough lint types warm unit browser database clocks node dist release format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -30,12 +30,17 @@ tables: $(VENV)/ready  ## measure the tables of the docs on models, methods and 
 site: $(VENV)/ready  ## build the site into site/, from docs/ and the code, without the network
 	$(BIN)/python -m research site --out site
 
-test: lint types unit  ## formatter, linter, import contract, types and all tests
+test: lint  ## formatter, linter, import contract, types and all tests
+	$(MAKE) --jobs=2 types warm
+	$(MAKE) unit
 
 lint: $(VENV)/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
+
+warm: $(VENV)/ready  # compiled once, on one core, while types are checked on the other
+	$(BIN)/sparing warm-up >/dev/null
 
 types: $(VENV)/ready
 	$(BIN)/mypy

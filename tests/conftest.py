@@ -1,10 +1,21 @@
 """What holds for all tests, and what tests in several rooms share."""
 
 import os
+from pathlib import Path
 
 import pytest
 
+RESEARCH = {Path(__file__).parent / name for name in ("bench", "paper")}
+
 os.environ.pop("COLUMNS", None)  # xdist sets it; without, what a command prints into a pipe is not wrapped
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Tests of research, which no user runs, are those of `make thorough`."""
+    for item in items:
+        if RESEARCH & set(item.path.parents):
+            item.add_marker(pytest.mark.thorough)
 
 
 @pytest.fixture(scope="module")

@@ -243,7 +243,10 @@ def test_plain_numpy_gives_the_same(small):
         assert (estimate.low, estimate.high) == pytest.approx((value - half, value + half), rel=1e-9)
 
 
-@pytest.mark.parametrize("interval", ["normal", "bootstrap", "block-bootstrap"])
+@pytest.mark.parametrize(
+    "interval",
+    ["normal", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("bootstrap", "block-bootstrap"))],
+)
 def test_intervals_of_several_blocks_cover(interval, small):
     """200 logs of four blocks or more, 95 %: at least 89 % of the intervals hold the value, but for a chance of 10⁻⁴."""
     rng, policy = np.random.default_rng(8), Leaning(3)

@@ -105,6 +105,7 @@ def test_a_long_log_lends_a_part_of_its_contexts():
     np.testing.assert_array_equal(context_pool(contexts[:100], np.random.default_rng(0)), contexts[:100])
 
 
+@pytest.mark.thorough
 def test_intervals_hold_what_really_happens():
     """Worlds drawn from the prior: the truth is one more draw from the posterior, so it falls into the
     interval of W = 19 worlds with probability (W − 1)/(W + 1) = 0.9 (more for calls, which tie), and the gain

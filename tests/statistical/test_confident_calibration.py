@@ -10,6 +10,8 @@ import pytest
 from sparing import confident, simulate
 from sparing.simulation import LinearWorld, draw_log
 
+pytestmark = pytest.mark.thorough
+
 WORLDS, ROUNDS = 100, 120
 K, D, NOISE, TOLERANCE = 8, 3, 1.0, 0.1
 PRIOR_MEAN, PRIOR_SCALE = np.array([1.0, -0.5, 0.3]), 0.7

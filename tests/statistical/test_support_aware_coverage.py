@@ -10,6 +10,8 @@ from research.paper.coverage import CoverageSetting, measure
 from sparing.evaluation import evaluate
 from sparing.simulation import LOGGING, LinearWorld, draw_log
 
+pytestmark = pytest.mark.thorough
+
 WORLDS = 60
 SETTING = replace(
     CoverageSetting(),
