@@ -143,6 +143,7 @@ def user_cache(installed, tmp_path_factory):
     return cache, decide_installed(installed, cache)
 
 
+@pytest.mark.thorough
 def test_kernels_of_a_read_only_install_are_kept_in_the_users_cache(installed, user_cache):
     cache, first = user_cache
     assert first["hits"] == 0

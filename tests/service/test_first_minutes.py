@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from reference import reader
 from reference.reader import ADDRESS, Reader
 
 
+@pytest.mark.thorough
 def test_the_commands_as_they_stand(tmp_path):
     """The first tutorial from beginning to end, then README and the service's page, with the tutorial's log: all name one port."""
     pages = []

@@ -62,7 +62,7 @@ def written(log, path, rows):
     ("ending", "rows", "block", "targets"),
     [
         (".parquet", 40_000, 4096, [".arrow", ".npz"]),
-        (".dsjson", 10_000, 1024, [".parquet"]),
+        pytest.param(".dsjson", 10_000, 1024, [".parquet"], marks=pytest.mark.thorough),
         (".npz", 40_000, 4096, [".arrow"]),
     ],
 )
