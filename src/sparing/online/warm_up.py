@@ -27,6 +27,8 @@ LEARNERS = (
 SIZES = ((4, 2), (120, 10))
 """Actions and features of a problem without bounds, and of one with them."""
 
+SMALL = 20_000  # numbers of all matrices, up to which a learner itself is moved
+
 
 def warm_up(learner: "Learner") -> None:
     """Play a few rounds on a copy of a learner: decide, open, learn, cancel, many at once; check and renew its state, as files do."""
@@ -72,7 +74,13 @@ def warm_up(learner: "Learner") -> None:
         random_stream.normals(runs.STREAM_KEY.call(trial.key, 0), normals)
         runs.SAMPLE[bounds].call(table, x, normals, mask, bounds)
         trial.chance(first, x, mask)
-    _move(trial, first, x)
+    if trial.n_actions * trial.n_features**2 <= SMALL:
+        _move(trial, first, x)
+    else:  # the same code, and fading every action of a large learner takes seconds
+        from sparing.online import algorithms
+
+        log = _log(*SIZES[0])
+        _move(algorithms.confident(log, **_settings("confident", log)), 0, log.contexts[0])
 
 
 def _move(trial: "Learner", action: int, x: np.ndarray) -> None:
