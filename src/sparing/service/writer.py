@@ -41,9 +41,8 @@ class RecentDecisions:
     def __init__(self) -> None:
         self._known: dict[bytes, DecisionEvent] = {}
         self._ids: dict[int, bytes] = {}
-        self._order: deque[int] = (
-            deque()
-        )  # their events and those of some that were removed, the oldest first
+        # Their events, and those of some that were removed, the oldest first.
+        self._order: deque[int] = deque()
         self.size = 0
 
     def __len__(self) -> int:
