@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import LogError
+from sparing.hashing import context_hashes, groups_of, id_hashes, mix64
 from sparing.log import labels
 from sparing.log.costs import action_costs
 from sparing.log.features.columns import all_valid
 from sparing.log.features.encoder import Encoder
-from sparing.log.hashing import groups_of
 from sparing.log.items import Items
 from sparing.log.labels import shorten, truncate
 from sparing.log.limits import LARGEST
@@ -302,6 +302,11 @@ class Log:
         groups.setflags(write=False)
         return groups
 
+    @cached_property
+    def context_hashes(self) -> np.ndarray:
+        """Hash of each row's context, (n,), which folds, splits and fingerprints need."""
+        return context_hashes(self.contexts)
+
     @property
     def n_contexts(self) -> int:
         """Number of distinct contexts."""
@@ -486,6 +491,11 @@ def _non_numeric_kind(array: np.ndarray) -> str | None:
         return NON_NUMERIC_KINDS.get(array.dtype.kind)
     kinds = {type(value) for value in array.flat}
     return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
+
+
+def group_hashes(log: Log) -> np.ndarray:
+    """Mixed hashes (n,) of each row's context: of its id if the log has ids, else of its bytes."""
+    return mix64(log.context_hashes if log.context_ids is None else id_hashes(log.context_ids))
 
 
 def card_of(header: Log, kind: str, rows: int) -> str:
