@@ -19,7 +19,7 @@ import numpy as np
 from sparing.engines import Engine, Progress, engine_of, local
 from sparing.errors import LogError, LogWarning
 from sparing.log import labels, writer
-from sparing.log.column_checks import check_action_labels, check_columns
+from sparing.log.column_checks import check_columns
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.costs import check_cost_units
 from sparing.log.features import Encoder
@@ -557,9 +557,11 @@ def _warn(rows: Rows, features: Any, counts: np.ndarray | None = None) -> list[s
     """Warn of columns of a table that should hardly be features, or actions; return the sentences."""
     if not isinstance(rows, Scan):
         return []
-    declared = [name for name, spec in getattr(features, "specs", ()) if spec.kind != "auto"]
-    found = [] if isinstance(features, Encoder) else check_columns(rows, declared)
-    found += [] if counts is None else check_action_labels(counts, rows.items)
+    found, fitted = [], rows.layout.encoder
+    if fitted is not None and not isinstance(features, Encoder):
+        declared = [name for name, spec in getattr(features, "specs", ()) if spec.kind != "auto"]
+        found += check_columns(rows, fitted, declared)
+    found += [] if counts is None else labels.check_action_labels(counts, rows.items)
     for sentence in found:
         warnings.warn(sentence, LogWarning, stacklevel=3)
     return found
