@@ -213,11 +213,11 @@ MOST_NAMED = 400  # characters of names that an error lists beyond those that it
 
 def _settle_dates(profiles: Sequence["ColumnProfile"], dates: str | None) -> None:
     """Give columns of dates that leave the order open the one of the dialect, or of columns that show it."""
-    orders = {each.column: each.orders for each in profiles}
-    shown = {found[0] for found in orders.values() if len(found) == 1}
+    orders = [(each, each.times) for each in profiles if each.times and "time" not in each.times]
+    shown = {times[0] for _, times in orders if len(times) == 1}
     order = TIME_KINDS[dates] if dates else shown.pop() if len(shown) == 1 else None
-    for profile in profiles:
-        if order is not None and len(orders[profile.column]) > 1:
+    for profile, times in orders:
+        if order is not None and len(times) > 1:
             profile.tests = {kind: kind == order for kind in profile.tests}
 
 
@@ -660,20 +660,15 @@ class ColumnProfile:
         return self.gaps == self.rows or (len(self.counts) == 1 and not self.uncounted and not self.gaps)
 
     @property
-    def orders(self) -> list[str]:
-        """The orders of day and month that dates with slashes can have; none if the kind is known, or is another one."""
-        open_ = self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys()
-        if not open_ or self.tests["time"] or not self.counts:
-            return []
-        return [kind for kind in TIMES if self.tests[kind]]
+    def times(self) -> list[str] | None:
+        """The kinds of time that the texts of a column without a declared kind can be; None if it has no such texts."""
+        texts = self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys() and self.counts
+        return [kind for kind in TIMES if self.tests[kind]] if texts else None
 
     @property
     def problem(self) -> str:
         """Why the texts of a column without a declared kind cannot be read; empty if they can."""
-        if self.spec.kind != "auto" or not TIMES.keys() <= self.tests.keys() or not self.counts:
-            return ""
-        orders = [kind for kind in TIMES if self.tests[kind]]
-        return cells.text_problem(list(self.counts), self.kind, orders)
+        return "" if self.times is None else cells.text_problem(list(self.counts), self.kind, self.times)
 
     def fitted(self) -> Column | str:
         """Return the fitted column, or the reason for which it is left out."""
@@ -705,24 +700,9 @@ class ColumnProfile:
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
             return f"left out, a different value in nearly every row{hint}"
         if kind == "number":
-            return NumberColumn.within(
-                self.column,
-                gap,
-                mean=numbers.mean,
-                scale=numbers.scale,
-                low=numbers.low,
-                high=numbers.high,
-                notation=self.notation,
-            )
+            return NumberColumn.within(self.column, gap, numbers, self.notation)
         if kind in TIMES:
-            return TIMES[kind].within(
-                self.column,
-                gap,
-                mean=numbers.mean,
-                scale=numbers.scale,
-                low=numbers.low,
-                high=numbers.high,
-            )
+            return TIMES[kind].within(self.column, gap, numbers)
         if kind == "bool":
             return BoolColumn(self.column, gap)
         return self._category(kind, gap)

@@ -391,10 +391,9 @@ def open_log(
     if items is None:
         return rows, notes
     about = ItemTable(items, options.get("action", "action"), item_features, decimal=decimal, dates=dates)
-    new = [label for label in about.labels(rows.action_names) if label not in set(rows.action_names)]
-    if new and actions is None:
-        everyone = [*rows.action_names, *labels.in_order(new)]
-        rows, _ = _open_other(found, source, everyone, rows.encoder, options, passed)
+    every = about.actions(rows.action_names)
+    if actions is None and len(every) > rows.n_actions:
+        rows, _ = _open_other(found, source, every, rows.encoder, options, passed)
     return _MappedRows(rows, partial(replace, items=about.items(rows.action_names))), notes
 
 
