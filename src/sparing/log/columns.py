@@ -49,6 +49,11 @@ class ColumnRoles:
         None, "Known costs, as ACTION=COST with commas, or the prefix of one cost column per action."
     )
 
+    @property
+    def required(self) -> tuple[tuple[str, str], ...]:
+        """The roles that every table has, each with its column."""
+        return ("action", self.action), ("reward", self.reward)
+
 
 def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:
     """Replace `**keywords` in a function's signature, and so in its help, by the keywords of `source`."""
@@ -56,9 +61,8 @@ def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:
     def with_signature(function: F) -> F:
         signature = inspect.signature(function)
         first, *own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        theirs = [
-            each for each in inspect.signature(source).parameters.values() if each.kind is each.KEYWORD_ONLY
-        ]
+        given = inspect.signature(source).parameters.values()
+        theirs = [each for each in given if each.kind is each.KEYWORD_ONLY]
         function.__signature__ = signature.replace(parameters=[first, *theirs, *own])  # type: ignore[attr-defined]
         return function
 

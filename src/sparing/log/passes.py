@@ -219,9 +219,8 @@ class Combined(Statistic[B, tuple[Any, ...]]):
         return tuple(each.zero() for each in self.statistics)
 
     def update(self, state: tuple[Any, ...], block: B, first_row: int) -> tuple[Any, ...]:
-        return tuple(
-            each.update(part, block, first_row) for each, part in zip(self.statistics, state, strict=True)
-        )
+        pairs = zip(self.statistics, state, strict=True)
+        return tuple(each.update(part, block, first_row) for each, part in pairs)
 
     def finish(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(each.finish(part) for each, part in zip(self.statistics, state, strict=True))
@@ -344,6 +343,5 @@ def scan_tasks(source: "TableSource", partition: Partition, workers: int) -> lis
         return [ScanTask(source, 0, 0, partition.rows or None)]
     largest = max(source.sizes)
     least = max(partition.rows // (TASKS_PER_WORKER * workers), largest if largest > partition.chunk else 0)
-    return [
-        ScanTask(*source.part(run.start, run.stop), run.start, run.stop) for run in partition.tasks(least)
-    ]
+    runs = partition.tasks(least)
+    return [ScanTask(*source.part(run.start, run.stop), run.start, run.stop) for run in runs]

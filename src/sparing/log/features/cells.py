@@ -75,11 +75,8 @@ def parse_time(text: str, first: str | None = None) -> datetime:
 
 def is_time(text: str) -> bool:
     """Whether a text is an unambiguous date or time, and not only digits."""
-    try:
-        parse_time(text)
-    except ValueError:
-        return False
-    return "-" in text or ":" in text or "." in text or "/" in text or " " in text.strip()
+    marked = "-" in text or ":" in text or "." in text or "/" in text or " " in text.strip()
+    return marked and _fits(parse_time, text)
 
 
 COMPACT = re.compile(r"(?:19|20)\d{6}", re.ASCII)
@@ -88,10 +85,16 @@ CODE = re.compile(r"0\d+", re.ASCII)
 
 def is_compact_date(text: str) -> bool:
     """Whether a text is a date such as 20260131, from 1900 to 2099."""
+    return COMPACT.fullmatch(text) is not None and _fits(datetime.fromisoformat, text)
+
+
+def _fits(parse: Callable[..., object], *arguments: Any) -> bool:
+    """Whether a text can be parsed."""
     try:
-        return COMPACT.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
-    except ValueError:
+        parse(*arguments)
+    except (ValueError, OverflowError):
         return False
+    return True
 
 
 def is_code(text: str) -> bool:
@@ -101,11 +104,7 @@ def is_code(text: str) -> bool:
 
 def is_date(text: str, first: str) -> bool:
     """Whether a text is an ambiguous date that is valid in this order."""
-    try:
-        parse_time(text, first)
-    except ValueError:
-        return False
-    return is_ambiguous_date(text)
+    return is_ambiguous_date(text) and _fits(parse_time, text, first)
 
 
 def is_ambiguous_date(text: str) -> bool:
@@ -184,22 +183,8 @@ POINT, COMMA = MARKS = (".", ",")
 
 SPACES = " \u00a0\u202f\u2009\u2007"
 PERCENT = "%"
-CURRENCIES = {
-    name: names.split()[0]
-    for names in (
-        "€ EUR",
-        "$ USD",
-        "£ GBP",
-        "¥ JPY",
-        "CHF Fr.",
-        "zł PLN",
-        "kr SEK NOK DKK",
-        "Kč CZK",
-        "Ft HUF",
-        "lei RON",
-    )
-    for name in names.split()
-}
+ALIKE = "€ EUR, $ USD, £ GBP, ¥ JPY, CHF Fr., zł PLN, kr SEK NOK DKK, Kč CZK, Ft HUF, lei RON"
+CURRENCIES = {name: names.split()[0] for names in ALIKE.split(",") for name in names.split()}
 """Signs and codes of currencies, each with the sign that stands for both."""
 
 UNITS = {PERCENT: PERCENT, **{name.lower(): sign for name, sign in CURRENCIES.items()}}
@@ -310,24 +295,12 @@ def as_number(value: Any, notation: Notation | None = None) -> float:
 
 def is_number(text: str) -> bool:
     """Whether a text is a number as computers write it."""
-    try:
-        as_number(text)
-    except (ValueError, OverflowError):
-        return False
-    return True
+    return _fits(as_number, text)
 
 
 def is_numeral(text: str) -> bool:
     """Whether a text is a number with either decimal mark."""
-    return any(_reads(text, mark) for mark in MARKS)
-
-
-def _reads(text: str, mark: str) -> bool:
-    try:
-        read_number(text, mark)
-    except ValueError:
-        return False
-    return True
+    return any(_fits(read_number, text, mark) for mark in MARKS)
 
 
 def one_by_one(
@@ -354,20 +327,16 @@ def one_by_one(
                 known[value] = _text_number(value, notation, truths=not feature)
             numbers[position] = known[value]
         except (TypeError, ValueError, OverflowError):
-            mend = "Write a number such as 12.5, or drop the row"
+            like, mend = "", "Write a number such as 12.5, or drop the row"
             if feature:
                 mend = "If it is a feature, read the table with features='auto', or choose the columns with contexts=[...]"
+            if isinstance(value, str) and is_numeral(value):
+                like = f" as in the other rows, which are like {(notation or Notation()).example}"
             row = first_row + position // width
             raise LogError(
-                f"{labels.truncate(name)} at row {row} is {labels.shorten(value)}, {_not_a_number(value, notation)}. {mend}"
+                f"{labels.truncate(name)} at row {row} is {labels.shorten(value)}, not a number{like}. {mend}"
             ) from None
     return numbers
-
-
-def _not_a_number(value: Any, notation: Notation | None) -> str:
-    if isinstance(value, str) and is_numeral(value):
-        return f"not a number as in the other rows, which are like {(notation or Notation()).example}"
-    return "not a number"
 
 
 def _number(value: Any) -> float:
@@ -528,7 +497,7 @@ def _contradiction(words: Sequence[str]) -> str:
 
 def _has_mark(word: str, mark: str) -> bool:
     """Whether a word is a number with this decimal mark alone."""
-    return [each for each in MARKS if _reads(word, each)] == [mark]
+    return [each for each in MARKS if _fits(read_number, word, each)] == [mark]
 
 
 def _date_problem(words: Sequence[str], orders: Sequence[str]) -> str:
