@@ -322,13 +322,12 @@ def scan_rows(
     statistic: Statistic[B, S],
     make: Callable[[Any, int], B],
     *,
-    partition: Partition | None,
+    partition: Partition | None = None,
     engine: Engine,
     progress: Progress | None = None,
 ) -> S:
-    """Fold a statistic over a table; without a partition, which needs the number of rows, one worker reads all."""
-    if partition is None:
-        partition = Partition.of_table(0, len(columns))
+    """Fold a statistic over a table, by default in the partition of its cells; one worker reads a table of unknown length."""
+    partition = partition or Partition.of_table(source.rows or 0, len(columns))
     work = ScanWorker(statistic, tuple(columns), make, partition.block, partition.chunk)
     with line_numbers_in_errors(source):
         if engine.alone and partition.rows:  # as one task no part of a file is read twice

@@ -233,20 +233,23 @@ class NumberColumn(Column):
     def parts(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
+    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """Cells as numbers, (n,), NaN where one is missing."""
         from sparing.log import arrays
 
         if arrays.is_text(column.type):
             values = self._mapped(column, self.number, first_row=first_row)
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
+        if not all_valid(values):
+            for row in np.flatnonzero(np.abs(values) > LARGEST).tolist():
+                raise self.unfit_row(float(values[row]), first_row + row)
+        return values
+
+    def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
+        values = self.numbers(column, first_row=first_row)
         low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
-        missing = None
-        if not -LARGEST <= low <= high <= LARGEST:
-            missing = np.isnan(values)
-            odd = np.flatnonzero(~missing & ~(np.abs(values) <= LARGEST))
-            if len(odd):
-                raise self.unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
+        missing = np.isnan(values) if np.isnan(low) else None
         if not self._low <= low <= high <= self._high:  # or a number is missing
             values = self._clipped(values)
         mean, times = self.mean, 1 / self.scale
@@ -564,7 +567,7 @@ class TimeColumn(Column):
         return tuple(f"{self.column} {circle}" for circle in circles)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        seconds = self.seconds(column, first_row=first_row)
+        seconds = self.numbers(column, first_row=first_row)
         there = ~np.isnan(seconds)
         moment = np.where(there, seconds, self.mean)
         within = np.clip(moment, self.first, self.last)
@@ -574,7 +577,7 @@ class TimeColumn(Column):
         out[:, :5] = np.where(there[:, None], np.column_stack((HOURS[minute], DAYS[day], trend)), 0.0)
         self._fill_gap(there, out)
 
-    def seconds(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
         """Seconds since 1970 in UTC, (n,), NaN where the cell is missing."""
         moments = cells.to_seconds(column)
         if moments is not None:

@@ -23,6 +23,7 @@ from sparing.log.features.columns import (
     HashedColumn,
     NumberColumn,
     RawColumn,
+    TimeColumn,
     VectorColumn,
 )
 from sparing.log.features.encoder import CONSTANT, SHOWN, Encoder
@@ -30,7 +31,7 @@ from sparing.log.features.kernel import SAMPLE, Nystroem, NystroemMap
 from sparing.log.features.specs import ColumnSpec
 from sparing.log.labels import shorten, truncate
 from sparing.log.passes import Partition, Statistic, scan_rows
-from sparing.log.sketches import ContextSample, Moments, SampledContexts, TextSample
+from sparing.log.sketches import ContextSample, Moments, TextSample
 from sparing.log.tables import TableSource, indexes
 
 if TYPE_CHECKING:
@@ -276,8 +277,7 @@ class Features:
         """
         engine = engine or local(1)
         profiles = ColumnProfiles(self, tuple(columns), source.dialect.dates)
-        cut = None if source.rows is None else Partition.of_table(source.rows, len(columns))
-        found = scan_rows(source, columns, profiles, identity_batch, partition=cut, engine=engine)
+        found = scan_rows(source, columns, profiles, identity_batch, engine=engine)
         settle(source, found, {})
         return self.fitted(source, found, engine)
 
@@ -319,11 +319,9 @@ class ColumnProfiles(Statistic[Any, "list[ColumnProfile]"]):
 
     def zero(self) -> "list[ColumnProfile]":
         specs = dict(self.plan.specs)
-        if self.dates is not None:  # a time without an order
-            given = {"time": TIME_KINDS[self.dates]}
-            specs = {
-                name: replace(spec, kind=given.get(spec.kind, spec.kind)) for name, spec in specs.items()
-            }
+        if self.dates is not None:
+            order = TIME_KINDS[self.dates]
+            specs |= {name: replace(spec, kind=order) for name, spec in specs.items() if spec.kind == "time"}
         return [ColumnProfile(name, specs.get(name, ColumnSpec("auto"))) for name in self.columns]
 
     def update(self, state: "list[ColumnProfile]", block: Any, first_row: int) -> "list[ColumnProfile]":
@@ -350,11 +348,9 @@ def with_kernel(encoder: Encoder, contexts: np.ndarray, kernel: Nystroem) -> Enc
 def _sample(source: TableSource, encoder: Encoder, engine: Engine) -> np.ndarray:
     """Return a random sample of contexts (n, d), which does not depend on the batches."""
     columns = [column.column for column in encoder.columns]
-    cut = None if source.rows is None else Partition.of_table(source.rows, encoder.size)
+    cut = Partition.of_table(source.rows or 0, encoder.size)
     sample = ContextSample(encoder.size, SAMPLE)
-    found: SampledContexts = scan_rows(
-        source, columns, sample, encoder.encode_batch, partition=cut, engine=engine
-    )
+    found = scan_rows(source, columns, sample, encoder.encode_batch, partition=cut, engine=engine)
     return found.contexts
 
 
@@ -464,13 +460,9 @@ class ColumnProfile:
         self.tests = {kind: True}
         if kind == "number" and self._add_numerals(column, first_row):
             return
-        if kind == "number":
-            out = np.zeros((len(column), 2))
-            NumberColumn(self.column, gap=True).fill(column, out, first_row=first_row)
-            there, values = out[:, -1] == 0, out[:, 0]
-        else:
-            values = TIMES[kind](self.column, gap=True).seconds(column, first_row=first_row)
-            there = ~np.isnan(values)
+        read: type[NumberColumn | TimeColumn] = NumberColumn if kind == "number" else TIMES[kind]
+        values = read(self.column, gap=True).numbers(column, first_row=first_row)
+        there = ~np.isnan(values)
         self.gaps += int((~there).sum())
         self._sum([kind], values[there])
 
@@ -577,9 +569,8 @@ class ColumnProfile:
         for mark in marks[:1] if alike else marks:
             read = cells.as_number if self.numbers.plain and mark == "." else partial(_numeral, mark=mark)
             values = [read(word) for word in words]
-            self._sum(
-                [NUMBERS[each] for each in (marks if alike else [mark])], np.repeat(values, counts[there])
-            )
+            kinds = [NUMBERS[each] for each in (marks if alike else [mark])]
+            self._sum(kinds, np.repeat(values, counts[there]))
         for kind, time in TIMES.items():
             if self.tests[kind]:
                 seconds = [cells.as_seconds(word, time.order) for word in words]
@@ -628,27 +619,20 @@ class ColumnProfile:
                     f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all lists must have the same length"
                 )
             vectors = [a + b for a, b in zip(self.vectors, other.vectors, strict=True)]
-        both = ColumnProfile(
-            self.column,
-            self.spec,
-            self.rows + other.rows,
-            self.gaps + other.gaps,
-            {
-                kind: self.moments.get(kind, Moments()) + other.moments.get(kind, Moments())
-                for kind in {**self.moments, **other.moments}
-            },
-            Counter(self.counts),
-            self.uncounted or other.uncounted,
-            {
-                kind: passed and other.tests[kind]
-                for kind, passed in self.tests.items()
-                if kind in other.tests
-            },
-            vectors,
-            self.odd or other.odd,
-            self.texts + other.texts,
-            self.characters,
-            self.numbers.merged(other.numbers),
+        none, kinds = Moments(), self.moments | other.moments
+        shared = [kind for kind in self.tests if kind in other.tests]
+        both = replace(
+            self,
+            rows=self.rows + other.rows,
+            gaps=self.gaps + other.gaps,
+            moments={kind: self.moments.get(kind, none) + other.moments.get(kind, none) for kind in kinds},
+            counts=Counter(self.counts),
+            uncounted=self.uncounted or other.uncounted,
+            tests={kind: self.tests[kind] and other.tests[kind] for kind in shared},
+            vectors=vectors,
+            odd=self.odd or other.odd,
+            texts=self.texts + other.texts,
+            numbers=self.numbers.merged(other.numbers),
         )
         for word, count in other.counts.items():
             both._count(word, count)
@@ -717,9 +701,8 @@ class ColumnProfile:
         fits = (kind for kind, passed in self.tests.items() if passed and (kind != "bool" or self._truths()))
         found = next(fits, "category")
         every = not self.uncounted and 0 < self.counts.total() == self.rows - self.gaps
-        return (
-            "time" if found == "number" and every and all(map(cells.is_compact_date, self.counts)) else found
-        )
+        dates = found == "number" and every and all(map(cells.is_compact_date, self.counts))
+        return "time" if dates else found
 
     def _truths(self) -> bool:
         return not self.counts or cells.are_truths(self.counts)
@@ -763,16 +746,12 @@ class ColumnProfile:
         count, total, outer = self.vectors
         mean = total / count
         variances, axes = np.linalg.eigh(outer / count - np.outer(mean, mean))
-        keep = min(
-            self.spec.keep or VECTOR_COMPONENTS,
-            int((variances > 1e-12 * max(variances[-1], 1e-300)).sum()) or 1,
-        )
+        rank = int((variances > 1e-12 * max(variances[-1], 1e-300)).sum()) or 1
+        keep = min(self.spec.keep or VECTOR_COMPONENTS, rank)
         chosen = axes[:, ::-1][:, :keep].T
         signs = np.sign(chosen[np.arange(keep), np.abs(chosen).argmax(axis=1)])
         scaled = chosen * signs[:, None] / math.sqrt(max(variances[-1], 1e-300))
-        return VectorColumn(
-            self.column, gap, len(mean), tuple(mean.tolist()), tuple(map(tuple, scaled.tolist()))
-        )
+        return VectorColumn(self.column, gap, len(mean), mean.tolist(), scaled.tolist())
 
 
 def _numeral(value: Any, mark: str) -> float:
