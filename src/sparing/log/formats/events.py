@@ -253,9 +253,9 @@ class Vocabulary:
         if not self.columns:
             notes.append(f"No event has a context: the one feature {CONSTANT!r}, always 1, stands for it.")
         if self.left_out:
-            notes.append(
+            notes += [
                 f"{len(self.left_out)} features of the file are not in features=[...] and were left out."
-            )
+            ]
         if "propensity" not in self.first and "probabilities" not in self.first:
             notes.append("No event has a probability: the log has no propensities.")
         if "eligible" not in self.first:
@@ -268,9 +268,7 @@ class Vocabulary:
         if self._scaled:
             notes.append(f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding).")
         if self._merged:
-            notes.append(
-                f"{self._merged} events show one action in two places; its probabilities were added."
-            )
+            notes += [f"{self._merged} events show one action in two places; its probabilities were added."]
         return notes
 
 

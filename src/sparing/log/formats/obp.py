@@ -112,13 +112,11 @@ class _Feedback:
                             raise ValueError("it has changed since it was opened")
             widest = max(prod(self.shapes[name][1:]) for name in names)
             for rows in Blocks.of_table(self.shapes[names[0]][0], widest):
-                yield (
-                    rows.start,
-                    {
-                        name: each.read(files[name], rows) if isinstance(each, Member) else each[rows]
-                        for name, each in arrays.items()
-                    },
-                )
+                found = {
+                    name: each.read(files[name], rows) if isinstance(each, Member) else each[rows]
+                    for name, each in arrays.items()
+                }
+                yield rows.start, found
 
 
 class ObpScan(ArrayRows):

@@ -82,9 +82,8 @@ class OpenBanditScan(ArrayRows):
         progress: Progress | None,
     ) -> None:
         self.table, self.features, self.item_ids = table, features, items
-        named = [
-            name if value is None else f"{name}={value}" for name in features for value in features[name]
-        ]
+        pairs = [(name, value) for name, values in features.items() for value in values]
+        named = [name if value is None else f"{name}={value}" for name, value in pairs]
         example = example_row(len(named), len(names), propensities=table.propensity is not None)
         super().__init__(table.path.name, table.rows, names, named, example, progress)
 
@@ -220,11 +219,11 @@ class OpenBanditColumns:
 
     def notes(self, features: Features, *, affinities: bool) -> list[str]:
         """Return what was assumed."""
-        notes = [
-            "A propensity alone does not show which other items were available: the support is unknown."
-            if self.propensity
-            else "There are no propensities, and the support is unknown."
-        ]
+        notes = ["There are no propensities, and the support is unknown."]
+        if self.propensity:
+            notes = [
+                "A propensity alone does not show which other items were available: the support is unknown."
+            ]
         if POSITION in features:
             notes.append("Rows of all positions were read, and the position is one-hot in the contexts.")
         elif self.position is not None:

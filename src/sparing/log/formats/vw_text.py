@@ -69,12 +69,9 @@ class Line:
         features: dict[str, float] = {}
         for head, tokens in self.spaces:
             space, colon, weight = head.partition(":")
-            scale = (
-                parse_number(weight, self.where, f"the weight of namespace {shorten(space)}")
-                if colon
-                else 1.0
-            )
-            nameless = 0
+            nameless, scale = 0, 1.0
+            if colon:
+                scale = parse_number(weight, self.where, f"the weight of namespace {shorten(space)}")
             for token in tokens:
                 name, colon, text = token.partition(":")
                 if not name:
