@@ -31,7 +31,6 @@ from sparing.log.log import Log, as_costs, check_features, check_numbers
 from sparing.log.passes import (
     ColumnarBlock,
     Combined,
-    Partition,
     Statistic,
     SumOf,
     line_numbers_in_errors,
@@ -200,16 +199,10 @@ def infer_layout(
         used = arrays.distinct(
             *profiles.columns, labelled.action or found.action, labelled.eligible or None, *readings.columns
         )
-        partition = None if rows is None else Partition.of_table(rows, len(used))
         statistic = Combined(profiles, labelled, readings, SumOf(_count))
+        table = source.with_dictionaries(coded)
         columns, seen, numbers, rows = scan_rows(
-            source.with_dictionaries(coded),
-            used,
-            statistic,
-            identity_batch,
-            partition=partition,
-            engine=engine,
-            progress=progress,
+            table, used, statistic, identity_batch, engine=engine, progress=progress
         )
         marks = () if fixed is None else fixed.decimal_marks
         notations = settle(source, columns, dict(zip(readings.columns, numbers, strict=True)), marks)
@@ -361,20 +354,17 @@ def _resolve_columns(
             raise SettingError(
                 f"{source.name} was written with its features encoded; leave features out, or read the raw table"
             )
-        return arrays.find_columns(source, roles, raw=True), None, None
+        features = "raw"
     if isinstance(features, Encoder) and not features.is_raw:
         known = [column.column for column in features.columns]
         return arrays.find_columns(source, roles, taken=lambda _: known), None, features
     if isinstance(features, Features):
-        found = arrays.find_columns(source, roles, taken=features.columns)
-    elif features == "auto" and roles.contexts is None:
-        found = arrays.find_columns(source, roles, taken=tuple)
-    else:
-        found = arrays.find_columns(source, roles, raw=features == "raw" or isinstance(features, Encoder))
-        if found.raw and features != "auto":
-            return found, None, None
-    if isinstance(features, Features):
-        return found, features, None
+        return arrays.find_columns(source, roles, taken=features.columns), features, None
+    every = tuple if features == "auto" and roles.contexts is None else None
+    raw = features == "raw" or isinstance(features, Encoder)
+    found = arrays.find_columns(source, roles, taken=every, raw=raw)
+    if found.raw and features != "auto":
+        return found, None, None
     named = () if roles.contexts is None else found.contexts
     return found, Features(tuple((name, ColumnSpec("auto")) for name in named), others="auto"), None
 

@@ -448,13 +448,16 @@ class _Csv(TableSource):
             strings_can_be_null=self.empty_is_null,
             quoted_strings_can_be_null=False,
         )
+        encoding = (
+            "utf8" if self.encoding == text_files.UTF8 else self.encoding
+        )  # Arrow skips its mark by itself
         with readable_errors(self.name):
             try:
                 with (
                     _open_text(self.name, self.filesystem) as stream,
                     pc.open_csv(
                         stream,
-                        read_options=pc.ReadOptions(block_size=CSV_BLOCK, encoding=self._arrow_encoding),
+                        read_options=pc.ReadOptions(block_size=CSV_BLOCK, encoding=encoding),
                         parse_options=pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                         convert_options=options,
                     ) as reader,
@@ -464,10 +467,6 @@ class _Csv(TableSource):
                 with _open_text(self.name, self.filesystem) as stream:
                     text_files.check_csv_cells(stream, self.name, self.delimiter, self.encoding)
                 raise
-
-    @property
-    def _arrow_encoding(self) -> str:
-        return "utf8" if self.encoding == text_files.UTF8 else self.encoding  # Arrow skips its mark by itself
 
     def line_names(self) -> Iterator[str]:
         with _open_text(self.name, self.filesystem) as stream:

@@ -115,11 +115,6 @@ def looks_like_date(text: str) -> bool:
     return is_ambiguous_date(text) or is_time(text)
 
 
-def first_invalid_date(texts: Iterable[str], first: str) -> str:
-    """Return the first text that is not a date in this order; there must be one."""
-    return next(text for text in texts if not is_time(text) and not is_date(text, first))
-
-
 def _parse_date(text: str, first: str | None) -> datetime:
     forms = (DAY_FIRST, YEAR_FIRST, *MONTH_NAMED)
     found = next(filter(None, (form.fullmatch(text) for form in forms)), None)
@@ -490,14 +485,10 @@ def _contradiction(words: Sequence[str]) -> str:
     """Say that words are numbers, but not all with the same decimal mark."""
     if not words or not all(map(is_numeral, words)):
         return ""
-    marks = {mark: [word for word in words if _has_mark(word, mark)] for mark in MARKS}
-    odd = " and ".join(labels.shorten(found[0]) for found in marks.values() if found)
+    fits = [(word, [mark for mark in MARKS if _fits(read_number, word, mark)]) for word in words]
+    first = (next((word for word, marks in fits if marks == [mark]), None) for mark in MARKS)
+    odd = " and ".join(labels.shorten(word) for word in first if word is not None)
     return f"holds {odd}: numbers with a decimal point and with a comma. Write them alike; if they are words, {CATEGORY}"
-
-
-def _has_mark(word: str, mark: str) -> bool:
-    """Whether a word is a number with this decimal mark alone."""
-    return [each for each in MARKS if _fits(read_number, word, each)] == [mark]
 
 
 def _date_problem(words: Sequence[str], orders: Sequence[str]) -> str:
@@ -511,7 +502,8 @@ def _date_problem(words: Sequence[str], orders: Sequence[str]) -> str:
         return missing
     found = f"holds {labels.shorten(words[0])}, and no row shows whether the day or the month is first. Pass dates='day-first' or dates='month-first'"
     if not orders:
-        unfit = [first_invalid_date(words, first) for first in (DAY, MONTH)]
+        odd = [word for word in words if not is_time(word)]
+        unfit = [next(word for word in odd if not is_date(word, first)) for first in (DAY, MONTH)]
         both = " and ".join(map(labels.shorten, dict.fromkeys(unfit)))
         found = f"holds {both}: the day is not first in all rows, nor is the month"
     return (

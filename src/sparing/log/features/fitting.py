@@ -698,14 +698,15 @@ class ColumnProfile:
             return self.spec.kind
         if self.vectors is not None:
             return "vector"
-        fits = (kind for kind, passed in self.tests.items() if passed and (kind != "bool" or self._truths()))
+        fits = (
+            kind
+            for kind, passed in self.tests.items()
+            if passed and (kind != "bool" or cells.are_truths(self.counts))
+        )
         found = next(fits, "category")
         every = not self.uncounted and 0 < self.counts.total() == self.rows - self.gaps
         dates = found == "number" and every and all(map(cells.is_compact_date, self.counts))
         return "time" if dates else found
-
-    def _truths(self) -> bool:
-        return not self.counts or cells.are_truths(self.counts)
 
     def _reads_like_text(self, kind: str) -> bool:
         """Whether the kind is to be found, values differ in most rows, and have several words on average."""
@@ -713,8 +714,8 @@ class ColumnProfile:
         differ = len(self.counts) > ID_SHARE * self.counts.total() or (many and self._mostly_rare())
         if self.spec.kind != "auto" or kind != "category" or not differ:
             return False
-        words = sum(map(texts.count_words, self.texts.texts))
-        return words >= TEXT_WORDS * max(1, len(self.texts.texts))
+        sample = self.texts.texts
+        return sum(map(texts.count_words, sample)) >= TEXT_WORDS * max(1, len(sample))
 
     def _text(self, gap: bool) -> Column | str:
         """Return the directions of the sampled texts."""

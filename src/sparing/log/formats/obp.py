@@ -308,19 +308,18 @@ ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
     "action": lambda log: log.actions.astype(np.int64),
     "reward": lambda log: np.array(log.rewards),
     "pscore": lambda log: None if log.propensities is None else np.array(log.propensities),
-    "pi_b": lambda log: _distributions(log),
+    "pi_b": lambda log: np.array(log.support.distribution())[:, :, None] if _has_table(log) else None,
 }
 """The arrays of a feedback, and how a log gives them."""
 
 
-def _distributions(log: Log) -> np.ndarray | None:
-    table = log.support.distribution() if has_sets(log) else None
-    return None if table is None else np.array(table)[:, :, None]
+def _has_table(log: Log) -> bool:
+    return has_sets(log) and log.support.probabilities is not None
 
 
 def _lost(log: Log) -> list[str]:
     notes = []
-    if log.support.known and not (has_sets(log) and log.support.probabilities is not None):
+    if log.support.known and not _has_table(log):
         notes.append("The sets of available actions are lost: without full distributions there is no pi_b.")
     if log.propensities is None:
         notes.append("The log has no propensities: pscore is None.")
