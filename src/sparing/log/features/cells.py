@@ -75,8 +75,11 @@ def parse_time(text: str, first: str | None = None) -> datetime:
 
 def is_time(text: str) -> bool:
     """Whether a text is an unambiguous date or time, and not only digits."""
-    marked = "-" in text or ":" in text or "." in text or "/" in text or " " in text.strip()
-    return marked and _fits(parse_time, text)
+    try:
+        parse_time(text)
+    except ValueError:
+        return False
+    return "-" in text or ":" in text or "." in text or "/" in text or " " in text.strip()
 
 
 COMPACT = re.compile(r"(?:19|20)\d{6}", re.ASCII)
@@ -290,7 +293,11 @@ def as_number(value: Any, notation: Notation | None = None) -> float:
 
 def is_number(text: str) -> bool:
     """Whether a text is a number as computers write it."""
-    return _fits(as_number, text)
+    try:
+        as_number(text)
+    except (ValueError, OverflowError):
+        return False
+    return True
 
 
 def is_numeral(text: str) -> bool:

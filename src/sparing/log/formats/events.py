@@ -8,7 +8,7 @@ import math
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter, deque
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -293,7 +293,8 @@ def example_row(n_features: int, n_actions: int, *, propensities: bool, distribu
 class ArrayRows(Rows):
     """A log that is read, in this thread, as arrays of any lengths; they are joined and cut to blocks.
 
-    `example` has the arrays of a row or more, of which only the shapes and types matter.
+    `arrays` iterates over the rows, from the first. `example` has the arrays of a row or more, of which only the shapes
+    and types matter.
     """
 
     def __init__(
@@ -302,22 +303,19 @@ class ArrayRows(Rows):
         n_rows: int,
         names: tuple[Hashable, ...],
         features: Sequence[str] | None,
+        arrays: Callable[[], Iterator[Arrays]],
         example: Arrays,
         progress: Progress | None,
     ) -> None:
         self.name, self.n_rows, self.progress = name, n_rows, progress
-        self._names, self._features = names, features
+        self._names, self._features, self._arrays = names, features, arrays
         self.header = self._log([example], 0).part(slice(0, 0))
-
-    @abstractmethod
-    def arrays(self) -> Iterator[Arrays]:
-        """Iterate over the rows, from the first."""
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         held: list[Arrays] = []
         first = many = 0
         step = self.partition.block
-        for part in self.arrays():
+        for part in self._arrays():
             low, stop = 0, len(part["actions"])
             while low < stop:
                 size = min(step - many, stop - low)
@@ -396,46 +394,44 @@ class EventReader(ABC):
                     progress(vocabulary.rows, 0)
         vocabulary.check(self.name, alone_means_all=self.alone_means_all)
         names, index = self.naming(set(vocabulary.labels), actions)
-        indices = vocabulary.action_indices(index)
-        rows = EventScan(self, vocabulary, names, indices, first, progress, kept)
+        arrays = EventArrays(self, vocabulary, vocabulary.action_indices(index), len(names), kept)
+        columns = list(vocabulary.columns) or [CONSTANT]
+        example = arrays.encode(first)
+        rows = ArrayRows(self.name, vocabulary.rows, names, columns, arrays, example, progress)
         skipped = [f"{count} {what} were skipped." for what, count in self.skipped.items()]
         own = self.notes(rows.header, named=actions is not None)
         return rows, [*vocabulary.notes(), *own, *skipped]
 
 
-class EventScan(ArrayRows):
-    """A log whose events are read again in every pass; the first pass has collected its vocabulary.
+class EventArrays:
+    """Reads events again in every pass; the first pass has collected their vocabulary.
 
-    `kept` are the encoded events of the first pass, or none: the next pass takes them out batch by batch.
+    `indices` are the actions of its labels, and `kept` the encoded events of the first pass, or none: the next pass takes
+    them out batch by batch.
     """
 
     def __init__(
         self,
         reader: EventReader,
         vocabulary: Vocabulary,
-        names: tuple[Hashable, ...],
         indices: np.ndarray,
-        first: EventBatch,
-        progress: Progress | None,
+        n_actions: int,
         kept: deque[EventBatch],
     ) -> None:
         self.reader, self.vocabulary, self.indices = reader, vocabulary, indices
-        self._kept, self._extent, self.n_labels = kept, vocabulary.extent, len(names)
-        features = list(vocabulary.columns) or [CONSTANT]
-        example = self._arrays(first)
-        super().__init__(reader.name, vocabulary.rows, names, features, example, progress)
+        self.n_actions, self._kept, self._extent = n_actions, kept, vocabulary.extent
 
-    def arrays(self) -> Iterator[Arrays]:
+    def __call__(self) -> Iterator[Arrays]:
         if self._kept:
             while self._kept:
-                yield self._arrays(self._kept.popleft())
+                yield self.encode(self._kept.popleft())
             return
         for batch in self.vocabulary.batches(self.reader.events()):
             if self.vocabulary.extent != self._extent:
                 raise file_changed_error(self.reader.name)
-            yield self._arrays(batch)
+            yield self.encode(batch)
 
-    def _arrays(self, batch: EventBatch) -> Arrays:
+    def encode(self, batch: EventBatch) -> Arrays:
         known, n_rows, columns = self.vocabulary, len(batch.actions), np.asarray(batch.columns)
         contexts = np.zeros((n_rows, len(known.columns))) if known.columns else np.ones((n_rows, 1))
         rows, used = np.repeat(np.arange(n_rows), batch.sizes), columns >= 0
@@ -451,7 +447,7 @@ class EventScan(ArrayRows):
             found["context_ids"] = known.ids(batch.ids)
         if "eligible" in known.first:
             sizes, members = np.asarray(batch.set_sizes), self.indices[np.asarray(batch.members)]
-            table = np.zeros((n_rows, self.n_labels))
+            table = np.zeros((n_rows, self.n_actions))
             np.add.at(table, (np.repeat(np.arange(n_rows), sizes), members), batch.shares)
             if known.has("probabilities"):
                 found["distribution"] = table
