@@ -167,10 +167,8 @@ class TableLayout:
     def _numbers(
         self, batch: pa.RecordBatch, name: str, first_row: int, *, feature: bool = False
     ) -> np.ndarray:
-        notation = self.notations.get(name)
-        return arrays.numbers(
-            batch.column(name), name, first_row=first_row, feature=feature, notation=notation
-        )
+        column, notation = batch.column(name), self.notations.get(name)
+        return arrays.numbers(column, name, first_row=first_row, feature=feature, notation=notation)
 
 
 def infer_layout(
@@ -605,9 +603,8 @@ def scan_table(
         about = ItemTable(items, label, item_features, decimal=decimal, dates=dates)
         every = about.actions(layout.names)
         if actions is None and len(every) > len(layout.names):
-            again = infer_layout(
-                table, roles, actions=every, features=layout.encoder or features, engine=chosen
-            )
+            encoder = layout.encoder or features
+            again = infer_layout(table, roles, actions=every, features=encoder, engine=chosen)
             layout = replace(again, assumed=layout.assumed)
         layout = replace(layout, items=about.items(layout.names))
     return Scan(table, layout, chosen, progress)

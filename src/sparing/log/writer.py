@@ -50,11 +50,16 @@ class SupportSummary:
 
 
 class LogStream:
-    """A log that is written block by block; `summary` is that of the blocks written so far."""
+    """A log that is written block by block, in a format that may need propensities; `summary` is that of the blocks so far."""
 
-    def __init__(self, log: AnyLog) -> None:
+    def __init__(self, log: AnyLog, needs_propensities: str = "") -> None:
         self.rows = as_rows(log)
         self.header = self.rows.header
+        if needs_propensities and self.header.propensities is None:
+            raise LogError(
+                f"{needs_propensities} needs the probability of every logged action, and this log has none. Estimate them "
+                "first, or write a format that does not need them (obp, a table)"
+            )
         self.summary = SupportSummary.of(self.header)
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
@@ -119,15 +124,6 @@ def has_sets(log: Log) -> bool:
 
 
 COST_PREFIX = "cost_"  # of the columns of costs by row
-
-
-def require_propensities(log: Log, title: str) -> None:
-    """Reject a log without propensities for a format that requires them."""
-    if log.propensities is None:
-        raise LogError(
-            f"{title} needs the probability of every logged action, and this log has none. Estimate them "
-            "first, or write a format that does not need them (obp, a table)"
-        )
 
 
 def lossy_notes(stream: LogStream, *, keeps_distributions: bool = False) -> list[str]:

@@ -202,10 +202,8 @@ class TextColumn(Column):
         """The projections (n, keep) of normalised texts."""
         from sparing.log.features import grams
 
-        found = np.zeros((len(texts), self.keep))
-        grams.project_rows(
-            *code_points(texts), character_classes(), self.ngrams, *self._fitted, DAMPED, found
-        )
+        found, classes = np.zeros((len(texts), self.keep)), character_classes()
+        grams.project_rows(*code_points(texts), classes, self.ngrams, *self._fitted, DAMPED, found)
         return found - np.array(self.mean)
 
     def contributions(self, value: Any, weights: np.ndarray) -> tuple[dict[str, float], float]:
@@ -261,10 +259,8 @@ class TextColumn(Column):
         points, _ = code_points([text])
         most = grams.most_grams(len(text))
         found, words = np.empty((most, 2), np.int64), np.empty(most, np.int64)
-        spans = np.empty((len(text), 2), np.int64)
-        many, n_words = grams.grams_of(
-            points, 0, len(text), character_classes(), self.ngrams, found, words, spans
-        )
+        spans, classes = np.empty((len(text), 2), np.int64), character_classes()
+        many, n_words = grams.grams_of(points, 0, len(text), classes, self.ngrams, found, words, spans)
         slots, idf, axes = self._fitted
         places, signs = found[:many, 0] >> 1, 1 - 2 * (found[:many, 0] & 1)
         slot = slots[places]

@@ -204,11 +204,8 @@ class OpenBanditColumns:
 
     def notes(self, features: Features, *, affinities: bool) -> list[str]:
         """Return what was assumed."""
-        notes = ["There are no propensities, and the support is unknown."]
-        if self.propensity:
-            notes = [
-                "A propensity alone does not show which other items were available: the support is unknown."
-            ]
+        alone = "A propensity alone does not show which other items were available: the support is unknown."
+        notes = [alone if self.propensity else "There are no propensities, and the support is unknown."]
         if POSITION in features:
             notes.append("Rows of all positions were read, and the position is one-hot in the contexts.")
         elif self.position is not None:

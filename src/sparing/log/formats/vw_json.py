@@ -420,9 +420,8 @@ def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
 
 def write_dsjson(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write dsjson lines, actions as `{"a": {"id": name}}`, and return what the format could not carry."""
-    passing = writer.LogStream(log)
+    passing = writer.LogStream(log, needs_propensities="dsjson")
     header = passing.header
-    writer.require_propensities(header, "dsjson")
     names, notes = writer.feature_names(header, usable=lambda name: name and not name.startswith("_"))
     actions = [{"a": {"id": labels.label_text(name)}} for name in header.action_names]
 
