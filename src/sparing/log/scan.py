@@ -189,17 +189,16 @@ def infer_layout(
         plan or Features(), found.contexts if plan else (), source.dialect.dates, frozenset(coded)
     )
     readings = NumberReadings(_numeric_texts(source, found, plan, fixed))
-    labelled = _ActionLabels(*((found.action, found.eligible or "") if names is None else ("", "")))
+    labelled = [_ActionLabels(found.action, found.eligible)] if names is None else []
     rows = source.rows
     notations: dict[str, Notation] = {}
     assumed = ""
     if plan is not None or names is None or rows is None or readings.columns:
-        used = arrays.distinct(
-            *profiles.columns, labelled.action or found.action, labelled.eligible or None, *readings.columns
-        )
-        statistic = Combined(profiles, labelled, readings, SumOf(_count))
+        sets = found.eligible if names is None else None
+        used = arrays.distinct(*profiles.columns, found.action, sets, *readings.columns)
+        statistic = Combined(profiles, readings, SumOf(_count), *labelled)
         table = source.with_dictionaries(coded)
-        columns, seen, numbers, rows = scan_rows(
+        columns, numbers, rows, *seen = scan_rows(
             table, used, statistic, identity_batch, engine=engine, progress=progress
         )
         marks = () if fixed is None else fixed.decimal_marks
@@ -212,7 +211,7 @@ def infer_layout(
             fixed = plan.fitted(source, columns, engine)
             fixed = replace(fixed, left_out=(*fixed.left_out, *dropped), roles=found.others)
         if names is None:
-            names = _seen_names(source, seen)
+            names = _seen_names(source, *seen)
     if not rows:
         raise LogError(f"{source.name} has no rows; {ONE_A_DECISION}")
     assert names is not None
@@ -312,17 +311,15 @@ def _list_encoder(source: TableSource, columns: TableColumns) -> Encoder:
 
 @dataclass(frozen=True)
 class _ActionLabels(Statistic[pa.RecordBatch, "set[Hashable]"]):
-    # An empty name means that the column is not read.
     action: str
-    eligible: str
+    eligible: str | None
 
     def zero(self) -> set[Hashable]:
         return set()
 
     def update(self, state: set[Hashable], block: pa.RecordBatch, first_row: int) -> set[Hashable]:
-        if self.action:
-            state.update(arrays.distinct_labels(block.column(self.action), self.action))
-        if self.eligible:
+        state.update(arrays.distinct_labels(block.column(self.action), self.action))
+        if self.eligible is not None:
             sets = block.column(self.eligible)
             state.update(arrays.distinct_set_labels(sets, self.eligible, first_row=first_row))
         return state
