@@ -88,7 +88,7 @@ def find_columns(
     twice = first_repeated(names)
     if twice is not None:
         raise _column_error(source, f"two columns {shorten(twice)}", ". Rename one of them")
-    for role, name in columns.required:
+    for role, name in _required(columns):
         if name not in names:
             raise _column_error(source, f"no {role} column {shorten(name)}", _guess(source, role, name))
     _check_stored_columns(source, columns)
@@ -108,7 +108,7 @@ def find_columns(
         hint = ". Pass contexts=[...] with the names of the feature columns; without any, leave features out: the only feature is then a constant"
         raise _column_error(source, "no context columns x_0, x_1, … nor a list column `context`", hint)
     contexts = tuple(name for name in contexts if name not in dropped)
-    for role, name in columns.required:
+    for role, name in _required(columns):
         if name in contexts:
             raise _column_error(source, f"{shorten(name)} as the {role}, so it cannot be a feature")
     return TableColumns(
@@ -124,6 +124,11 @@ def find_columns(
         cost_prefix,
         costs,
     )
+
+
+def _required(columns: ColumnRoles) -> tuple[tuple[str, str], ...]:
+    """The roles that every table has, each with its column."""
+    return ("action", columns.action), ("reward", columns.reward)
 
 
 def _cost_columns(source: TableSource, columns: ColumnRoles, others: set[str]) -> tuple[str, tuple[str, ...]]:
@@ -142,7 +147,7 @@ def dropped_columns(source: TableSource, columns: ColumnRoles) -> tuple[str, ...
     drop = columns.drop
     dropped = () if drop is None else (drop,) if isinstance(drop, str) else tuple(drop)
     _check_present(source, dropped, "column", "in drop")
-    for role, name in columns.required:
+    for role, name in _required(columns):
         if name in dropped:
             raise _column_error(source, f"{shorten(name)} as the {role}, so it cannot be in drop")
     return dropped

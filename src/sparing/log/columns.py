@@ -49,11 +49,6 @@ class ColumnRoles:
         None, "Known costs, as ACTION=COST with commas, or the prefix of one cost column per action."
     )
 
-    @property
-    def required(self) -> tuple[tuple[str, str], ...]:
-        """The roles that every table has, each with its column."""
-        return ("action", self.action), ("reward", self.reward)
-
 
 def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:
     """Replace `**keywords` in a function's signature, and so in its help, by the keywords of `source`."""
