@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import LogError, SettingError
+from sparing.hashing import groups_of
 from sparing.log import Log
 from sparing.log.columns import ColumnRoles
 from sparing.log.features.encoder import Encoder
-from sparing.log.hashing import groups_of
 from sparing.log.labels import label_text
 from sparing.log.rows import AnyLog, as_rows
 from sparing.log.tables import TableSource, open_table

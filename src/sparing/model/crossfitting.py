@@ -12,7 +12,7 @@ from sparing.errors import SettingError
 from sparing.hashing import GAMMA, mix64, row_keys
 from sparing.interval import LEVEL
 from sparing.log import Log
-from sparing.log.hashing import group_hashes
+from sparing.log.log import group_hashes
 from sparing.log.passes import Blocks, Statistic
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.log.sketches import smallest

@@ -14,9 +14,8 @@ from typing import Literal, overload
 import numpy as np
 
 from sparing.errors import LogError, SettingError
-from sparing.hashing import fold_word, mix64
+from sparing.hashing import fold_word, id_hashes, mix64
 from sparing.log import Log
-from sparing.log.hashing import hashes_of, id_hashes
 from sparing.log.labels import label_text
 from sparing.log.passes import Combined, Statistic, SumOf
 from sparing.log.rows import AnyLog, FilteredRows, InMemoryRows, Rows, as_rows, count_kept
@@ -264,7 +263,7 @@ def row_hashes(log: Log, names: np.ndarray | None = None) -> np.ndarray:
     """A 64-bit hash of each row, (n,); `names` are the hashes of the actions' labels (K,) if already computed."""
     names = _name_hashes(log.action_names) if names is None else names
     rewards = (log.rewards + 0.0).view(np.uint64)
-    return mix64(fold_word(fold_word(hashes_of(log), names[log.actions]), rewards))
+    return mix64(fold_word(fold_word(log.context_hashes, names[log.actions]), rewards))
 
 
 def _filtered(log: AnyLog, keep: SplitFilter) -> AnyLog:
@@ -277,7 +276,7 @@ def _name_hashes(names: tuple[Hashable, ...]) -> np.ndarray:
 
 def _unit_hashes(log: Log, by: str, first_row: int) -> np.ndarray:
     if by == "context":
-        return hashes_of(log)
+        return log.context_hashes
     if by == "row":
         return _numbered(row_hashes(log))
     if by == "place":
