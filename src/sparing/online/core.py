@@ -551,7 +551,10 @@ class Core:
         moving = self.moving
         if moving and not self.sets.arrays.timed:  # what is due before the next round comes later
             self.sets.arrays.clock = min(self.rounds, self.next_tick - 1)
-        if not self.sets.add_observation(action, x, reward):
+        sets = self.sets
+        slot = runs.ADD_OBSERVATION.call(sets.writer, action, x, reward)
+        # Nearly every row of a small problem is added by now.
+        if (sets.bounds is not None or slot < 1) and not sets.add_observation(action, x, reward, slot):
             raise self._not_learnable(x, action)
         if moving:
             self.plan_tick(self.sets.arrays.next_tick)
