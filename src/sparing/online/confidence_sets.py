@@ -222,9 +222,15 @@ class ConfidenceSets:
                 self._write_base(slot, self.origins.matrices(action)[0], self.origins.responses(action)[0])
         a = self.arrays
         a.half_life, a.timed, a.fades_from, a.monitor_fades, a.fades[:] = half_life, timed, clock, 0, 0
-        a.next_fade = 1
+        a.next_fade, a.rounds_kept = 1, self._rounds_kept()
         if clock != state.NEVER:
             self.advance(clock)
+
+    def _rounds_kept(self) -> float:
+        """Σ_k 2^(−k/half-life) to the next whole: for how many rounds a row that fades has the weight of a new one."""
+        # By a clock of time, how many rounds these are is not known.
+        a = self.arrays
+        return a.half_life / math.log(2) if a.half_life and not a.timed else math.inf
 
     def advance(self, clock: int) -> bool:
         """Fade what is due at this time; whether any set did."""
@@ -325,7 +331,8 @@ class ConfidenceSets:
             setattr(self.arrays, name, value)
         self.arrays.coefficient[:] = choice.exploration_coefficient(plan, np.arange(1, self.shape[0] + 1))
         self.arrays.optimism = self.arrays.coefficient[-1]
-        self.arrays.rounds_left, self.arrays.calls_left = 0.0, NO_BUDGET
+        self.arrays.rounds_to_come = self.arrays.rounds_left = 0.0
+        self.arrays.calls_left, self.arrays.rounds_kept = NO_BUDGET, self._rounds_kept()
 
     def take_sample(self, other: "ConfidenceSets") -> None:
         """Continue with the sample of contexts of other sets, which has as many."""

@@ -125,7 +125,8 @@ def run(
                 refresh_bounds(t, slot)
         if before + now == t.next_entry:
             enter_context(t, x, key, before + now, 0)
-        t.rounds_left -= t.discount_per_round
+        t.rounds_to_come -= t.discount_per_round
+        t.rounds_left = min(t.rounds_to_come, t.rounds_kept)
         actions[now], reasons[now] = action, reason
         if before + now + 1 >= t.next_tick:
             return now + 1, budget
