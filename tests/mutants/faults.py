@@ -565,7 +565,12 @@ FAULTS = (
                 "if t.calls_left > 0 and t.rounds_left > 0.0:",
                 "if t.rounds_left > 0.0:",
             ),
-            ("time stands still", RUNNING, "t.rounds_left -= t.discount_per_round", "t.rounds_left -= 0.0"),
+            (
+                "time stands still",
+                RUNNING,
+                "t.rounds_to_come -= t.discount_per_round",
+                "t.rounds_to_come -= 0.0",
+            ),
         )
     ),
 )
