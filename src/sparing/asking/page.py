@@ -8,7 +8,7 @@ from sparing.asking.ask import Queue, TellResult
 from sparing.asking.verdict import LEVEL
 from sparing.log.labels import label_text
 from sparing.report import html
-from sparing.report.text import counted, number, percent
+from sparing.report.text import counted, number, percent, sentence
 
 KINDS = {"switch": "full", "do not switch": "unknown", "undecided": "deficient"}
 """The look of a verdict's headline."""
@@ -29,9 +29,7 @@ def write(
 
 def _parts(queue: Queue, result: TellResult | None) -> Iterator[str]:
     if result is not None:
-        yield html.paragraph(
-            text.sentence(str(result.verdict)), kind=f"headline {KINDS[result.verdict.kind]}"
-        )
+        yield html.paragraph(sentence(str(result.verdict)), kind=f"headline {KINDS[result.verdict.kind]}")
         yield html.paragraph(
             f"Worth is the expected gain over the policy of the log alone, in units of the reward; in brackets its {LEVEL:.0%} interval. "
             f"{counted(result.verdict.judged, 'judged answer')} so far.",
