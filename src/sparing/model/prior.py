@@ -256,15 +256,15 @@ class ScalePosterior(NamedTuple):
 
 
 class Search:
-    """Maximise evidence times hyperprior by L-BFGS over the logarithms of the free scales."""
+    """Maximise evidence times hyperprior by L-BFGS over the logarithms of the free scales, of which the noise is one."""
 
     def __init__(
-        self, rows: ActionSums, blocks: "FeatureBlocks", start: PriorScales, *, noise: bool, spread: bool
+        self, rows: ActionSums, blocks: "FeatureBlocks", start: PriorScales, *, spread: bool
     ) -> None:
         self.rows, self.blocks, self.start = rows, blocks, start
         m, q, width = len(rows.counts), rows.items.shape[1], np.bincount(blocks.of)
         _, first = np.unique(blocks.of, return_index=True)
-        self.free = [i for i, free in enumerate((spread, q > 1, noise)) if free]
+        self.free = [i for i, free in enumerate((spread, q > 1, True)) if free]
         expected = start.spread[first], start.slope[first], np.array([start.noise])
         floor = np.full(len(width), FLOOR)
         if rows.flat is not None:
@@ -280,14 +280,14 @@ class Search:
         self.ends = np.cumsum([len(expected[i]) for i in self.free])[:-1]
 
     def _chosen(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        return np.concatenate([parts[i] for i in self.free]) if self.free else np.zeros(0)
+        return np.concatenate([parts[i] for i in self.free])
 
     def scales(self, step: np.ndarray) -> PriorScales:
         """Return the scales at a step from those of the hyperprior."""
         values = np.split(self.expected * np.exp(step / self.unit), self.ends)
         found = dict(zip(self.free, values, strict=True))
         return PriorScales(
-            float(found[2][0]) if 2 in found else self.start.noise,
+            float(found[2][0]),
             found[0][self.blocks.of] if 0 in found else self.start.spread,
             found[1][self.blocks.of] if 1 in found else self.start.slope,
         )
@@ -306,9 +306,6 @@ class Search:
         """
         from scipy import optimize  # slow to import
 
-        if not self.free:
-            self.mode = np.zeros(0)
-            return self.start
         low, high = np.log(self.lowest), -np.log(FLOOR)
         begin, close = np.maximum(-0.5, low / 2), 1e-10
         if near is not None:
@@ -339,8 +336,6 @@ class Search:
         The proposal is the normal approximation by the curvature of the loss, made wider.
         """
         n = len(self.mode)
-        if not n:
-            return ScalePosterior((self.start,), np.ones(1))
         known, (least, _) = self.unit * self.deviation, self.loss(self.mode)
         curvature = np.empty((n, n))
         for i in range(n):
@@ -499,6 +494,18 @@ class Prior:
         size = scales.spread[:, None, None] * scales.spread
         return replace(found, weights=weights * scales.spread, coefficient_covariance=covariance * size)
 
+    @property
+    def scale_weights(self) -> np.ndarray:
+        """Weights of the points of `scale_posterior`, (n,); a single one without."""
+        return np.ones(1) if self.scale_posterior is None else self.scale_posterior.weights
+
+    def at_point(self, sums: Statistics, index: int) -> "Prior":
+        """The prior with the scales of a point of `scale_posterior`, but its own noise; itself without."""
+        if self.scale_posterior is None:
+            return self
+        point = self.scale_posterior.points[index]
+        return self.at(sums, point._replace(noise=self.noise))
+
     def among(self, features: np.ndarray) -> "Prior":
         """The prior of some features alone, by index (e,); the others must have no logged rows."""
         found, covariance = self.scale_posterior, self.coefficient_covariance
@@ -597,7 +604,7 @@ def evidence_prior(
     rows = ActionSums.of(sums, z, None if center is not None else flat, center)
     start = PriorScales(deviation if noise is None else noise, spread, expected)
     # A given noise may be a bound, such as half the reward range: spreads are fitted together with the log's own noise.
-    search = Search(rows.some(), blocks, start, noise=True, spread=scale is None)
+    search = Search(rows.some(), blocks, start, spread=scale is None)
     scales = search.best()
     uncertain = search.posterior()
     if scale is None:
@@ -663,7 +670,7 @@ def evidence_of(sums: Statistics, *, blocks: FeatureBlocks, near: Evidence | Non
     """Return the log evidence at the fitted scales; `near` is the result for a similar model, to start from."""
     expected, flat, deviation = _expected(sums, blocks, None)
     rows = ActionSums.of(sums, np.ones((sums.n_actions, 1)), flat, None)
-    search = Search(rows, blocks, PriorScales(deviation, expected, expected), noise=True, spread=True)
+    search = Search(rows, blocks, PriorScales(deviation, expected, expected), spread=True)
     scales = search.best(near)
     return Evidence(float(fit(rows, scales).evidence), scales.noise, blocks.by_name(scales.spread))
 
