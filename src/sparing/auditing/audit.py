@@ -1,6 +1,5 @@
 """The audit of a log, and gates: conditions on its numbers."""
 
-import difflib
 import math
 import operator
 import re
@@ -590,10 +589,7 @@ def gate(condition: str) -> Callable[[Mapping[str, float | None]], str | None]:
     metric, sign, bound = match[1], match[2], float(match[3])
 
     def verdict(metrics: Mapping[str, float | None]) -> str | None:
-        if metric not in metrics:
-            near = difflib.get_close_matches(metric, metrics, 1)
-            meant = f"did you mean {near[0]}? K" if near else "k"
-            raise SettingError(f"unknown metric {metric!r}: {meant}nown are {', '.join(metrics)}")
+        validation.check_known(metric, tuple(metrics), what="metric")
         value, what = metrics[metric], f"{metric} {sign} {bound:g}: {metric}"
         if value is None or math.isnan(value):
             return f"{what} is not known for this log, and an unknown metric does not pass"
