@@ -32,13 +32,13 @@ def _line(text: str, most: int) -> str:
     return shortened(" ".join(text.split()), most)
 
 
-def queue_table(queue: Queue, most: int = SHOWN) -> tuple[str, tuple[str, ...], list[list[str]]]:
+def queue_table(queue: Queue) -> tuple[str, tuple[str, ...], list[list[str]]]:
     """Title, header and rows of the first calls."""
     count = len(queue.calls)
-    title = "The queue" if count <= most else f"The first {most} of {count:,} calls; --out writes them all"
+    title = "The queue" if count <= SHOWN else f"The first {SHOWN} of {count:,} calls; --out writes them all"
     rows = [
         [call.id, label_text(call.action), f"{call.worth:.3g}", described(queue, place)]
-        for place, call in enumerate(queue.calls[:most])
+        for place, call in enumerate(queue.calls[:SHOWN])
     ]
     return title, ("id", "action", "worth", "row"), rows
 
