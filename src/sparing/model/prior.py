@@ -169,6 +169,13 @@ def inverses(root: np.ndarray) -> np.ndarray:
     return np.swapaxes(half, 1, 2) @ half
 
 
+def scaled_inverses(gram: np.ndarray, noise: float, spread: np.ndarray) -> tuple[np.ndarray, float]:
+    """(σ²I + SGS)⁻¹ for G (m, d, d) and S = diag(spread), and σ², or the least value with which they exist."""
+    scaled = gram * (spread[:, None] * spread)
+    square = regular(noise, scaled)
+    return inverses(np.linalg.cholesky(scaled + square * np.eye(len(spread)))), square
+
+
 def common(rows: ActionSums, scales: PriorScales) -> tuple[np.ndarray, np.ndarray]:
     """Ŵ (q, d) and its covariance (q, d, q, d) without the evidence, in memory independent of the number of actions."""
     spread, (m, d) = scales.spread, rows.response.shape
@@ -176,9 +183,7 @@ def common(rows: ActionSums, scales: PriorScales) -> tuple[np.ndarray, np.ndarra
     blocks, gathered = np.zeros((q, q, d, d)), np.zeros((q, d))
     for start in range(0, m, AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        gram = rows.gram[part] * (spread[:, None] * spread)
-        square = regular(scales.noise, gram)
-        inverse = inverses(np.linalg.cholesky(gram + square * np.eye(d)))
+        inverse, square = scaled_inverses(rows.gram[part], scales.noise, spread)
         estimate = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
         more = _gathered(rows.items[part], np.eye(d) - square * inverse, estimate)
         blocks, gathered = blocks + more[0], gathered + more[1]
@@ -439,9 +444,7 @@ class Prior:
         from all: Λ = σ²(I + σ²CV⁻¹)⁻¹(I − CA), Λm = σ²(I + σ²CV⁻¹)⁻¹(Ŵz − Ch), in scaled coordinates.
         """
         s, unit = self.spread, np.eye(len(self.spread))
-        scaled = gram * (s[:, None] * s)
-        square = regular(self.noise, scaled)
-        inverse = inverses(np.linalg.cholesky(scaled + square * unit))
+        inverse, square = scaled_inverses(gram, self.noise, s)
         left = square * inverse
         covariance = item_variances(self.coefficient_covariance / (s[:, None, None] * s), items)
         estimate = np.einsum("kij,kj->ki", inverse, response * s)
