@@ -21,6 +21,7 @@ from sparing.log.features.columns import (
 )
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import label_text, shorten
+from sparing.policies.policy import label_array
 from sparing.policies.scorer import Scorer
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
@@ -70,10 +71,10 @@ def to_onnx(scorer: Scorer) -> bytes:
         graph.output(shares, PROBABILITIES, graph.double, [ROWS, len(scorer.action_names)])
     ranked = graph.node("Gather", scores, scorer.order.astype(np.int64), axis=1)
     best = graph.node("ArgMax", ranked, axis=1, keepdims=0)
-    names = [scorer.action_names[action] for action in scorer.order.tolist()]
-    whole = all(type(name) is int and abs(name) < 2**63 for name in names)
-    labels = np.array(names, dtype=np.int64) if whole else [label_text(name) for name in names]
-    played = graph.node("Gather", labels, best, axis=0)
+    names = tuple(scorer.action_names[action] for action in scorer.order.tolist())
+    labels = label_array(names)
+    whole = labels.dtype == np.int64
+    played = graph.node("Gather", labels if whole else list(map(label_text, names)), best, axis=0)
     graph.output(played, ACTION, graph.int64 if whole else graph.string, [ROWS])
     return graph.model(scorer)
 
