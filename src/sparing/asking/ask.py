@@ -286,7 +286,7 @@ class Queue(notebook.Plotted):
         not subtracted.
     """
 
-    _figure = "sparing.asking.figure"
+    _figure = "sparing.asking.page"
 
     calls: tuple[QueuedCall, ...]
     request: AskRequest = field(repr=False)

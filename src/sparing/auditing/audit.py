@@ -217,7 +217,7 @@ class Audit(notebook.Plotted):
     notes : tuple of str
     """
 
-    _figure = "sparing.auditing.figure"
+    _figure = "sparing.auditing.page"
 
     rows: int
     features: int

@@ -1,13 +1,17 @@
-"""The audit's page: what to do, then gaps, actions and rows as charts, and the numbers one click below."""
+"""The audit's page: what to do, then gaps, actions and rows as charts, and the numbers one click below; and its figure."""
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sparing.auditing import Audit, text
-from sparing.report import html
+from sparing.report import figures, html
 from sparing.report.text import counted, percent, sentence, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_BARS, LEAST_KNOWN = 30, 12
 """Actions that have a bar each; of more there is one chart, and bars of so many."""
@@ -15,6 +19,10 @@ MOST_BARS, LEAST_KNOWN = 30, 12
 MAP_SEGMENTS, MAP_ACTIONS = 8, 20  # columns and rows of the gap map
 LETTERS = 60  # of a name next to a bar
 MOST_COLUMNS = 40  # of the chart of missing actions
+
+MOST_DRAWN = 30  # actions in the figure
+COLOURS = {"supported": "#56b4e9", "rare": "#e69f00", "undecided": "#e4e4e4", "missing": "#d55e00"}
+DARKER = {"supported": "#2a7aa8"}  # on dark axes, so that the light bars of logged rows stand out
 
 
 def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log") -> None:
@@ -271,3 +279,34 @@ def _propensities(audit: Audit) -> Iterator[str]:
 
 def _tallest(counts: Sequence[float]) -> str:
     return "." if len(counts) <= html.NUMBERED else f"; the tallest column is {max(counts):,.0f} rows."
+
+
+def plot(audit: Audit, axes: "Axes | None") -> "Axes":
+    """Draw, for each action, the share of rows that took it and the share that could have."""
+    found = figures.axes_or_new(axes)
+    layers = support_layers(audit)
+    by_rows = sorted(range(audit.actions), key=lambda place: -audit.per_action[place].rows)
+    order = by_rows[:MOST_DRAWN] if len(by_rows) <= MOST_DRAWN else by_rows[-MOST_DRAWN:]
+    places = figures.bars_of(found, [audit.per_action[place].name for place in order])
+    dark = figures.is_dark(found)
+    start = np.zeros(len(order))
+    for kind, label, shares in layers:
+        part = 100 * shares[order]
+        if part.any():
+            colour = DARKER.get(kind, figures.ink(found, COLOURS[kind])) if dark else COLOURS[kind]
+            found.barh(places, part, left=start, height=0.8, color=colour, label=label)
+        start += part
+    logged = [100 * (audit.per_action[place].share or 0.0) for place in order]
+    found.barh(places, logged, height=0.35, color=figures.ink(found, "#000000"), label="logged")
+    some = (
+        f"the {len(order)} least logged of {audit.actions:,} actions, " if len(order) < audit.actions else ""
+    )
+    figures.label_below(
+        found,
+        f"rows in which an action could have been taken, % of {audit.rows:,}"
+        if layers
+        else f"share of {audit.rows:,} rows, %",
+    )
+    figures.title_above(found, f"{some}support {audit.support}")
+    figures.legend_below(found)
+    return found
