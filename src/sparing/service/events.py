@@ -103,11 +103,14 @@ class ChangeEvent(Struct, gc=False):
 Event = DecisionEvent | OutcomeEvent | ChangeEvent
 
 
+DOUBLE = np.dtype("<f8")  # as it is stored
+
+
 def pack_context(context: Any) -> bytes:
     """Encode a context for storage: raw columns as JSON, numbers as bytes (a database would lose −0.0)."""
     if isinstance(context, dict):
         return b"j" + msgspec.json.encode(context)
-    return b"v" + np.asarray(context, dtype="<f8").tobytes()
+    return b"v" + np.asarray(context, dtype=DOUBLE).tobytes()
 
 
 def unpack_context(stored: bytes) -> dict[str, Any] | np.ndarray:
