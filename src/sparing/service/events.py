@@ -1,5 +1,6 @@
 """Stored events of an experiment: decisions, outcomes and changes, in one order."""
 
+import functools
 import hashlib
 import os
 import re
@@ -214,6 +215,6 @@ class SteadyClock:
             self()
 
 
+@functools.lru_cache(maxsize=64)  # calls of a group have windows that close at the same time
 def time_text(ts: int) -> str:
-    whole = datetime.fromtimestamp(ts // SECOND, UTC)
-    return f"{whole:%Y-%m-%dT%H:%M:%S}.{ts % SECOND:06d}Z"
+    return f"{datetime.fromtimestamp(ts // SECOND, UTC).isoformat()[:19]}.{ts % SECOND:06d}Z"
