@@ -404,8 +404,8 @@ def _actions(model: ExperimentState, about_log: dict[str, Any]) -> list[Action]:
     columns = (logged, live, played, share, learnt, ~model.active, mean, *limits)
     order = np.lexsort((-logged, -played))
     numbers = order.tolist()
-    labels, costs = [model.labels[number] for number in numbers], map(learner.cost, numbers)
-    rows = zip(labels, *(column[order].tolist() for column in columns), costs, strict=True)
+    labels, known = [model.labels[number] for number in numbers], map(learner.cost, numbers)
+    rows = zip(labels, *(column[order].tolist() for column in columns), known, strict=True)
     return [Action(*row) for row in rows]
 
 
