@@ -77,10 +77,21 @@ def warm_up(learner: "Learner") -> None:
     if trial.n_actions * trial.n_features**2 <= SMALL:
         _move(trial, first, x)
     else:  # the same code, and fading every action of a large learner takes seconds
-        from sparing.online import algorithms
+        _move(_small(), 0, np.ones(SIZES[0][1]))
 
-        log = _log(*SIZES[0])
-        _move(algorithms.confident(log, **_settings("confident", log)), 0, log.contexts[0])
+
+def _small() -> "Learner":
+    """Return a small learner that moves. Its prior is of no rows: fitting one takes longer than the rest, with what it imports."""
+    from sparing.model.posterior import fit_prior
+    from sparing.online import drift
+    from sparing.online.start import posterior_sets, resolve_start
+
+    log = _log(*SIZES[0])
+    start = resolve_start(log, {"noise": 1.0, "theta_bound": 1.0, "context_bound": 1.0})
+    prior = fit_prior(log, start.nothing, noise=1.0, scale=1.0)
+    sets, _ = posterior_sets(start.sums, start.assumptions, prior, 0.0, shift=drift.allowance(drift.AUTO))
+    drift.begin_shift(sets, drift.AUTO)
+    return start.learner("confident", sets, [])
 
 
 def _move(trial: "Learner", action: int, x: np.ndarray) -> None:
