@@ -145,8 +145,8 @@ FAULTS = (
     Fault(
         "confident: inverted with bounds",
         CHOOSING,
-        "certain = beaten_probability_below(t, x, norm, eligible, best)",
-        "certain = not beaten_probability_below(t, x, norm, eligible, best)",
+        "certain = beaten_probability_below(t, x, norm, eligible, best, mean, spread)",
+        "certain = not beaten_probability_below(t, x, norm, eligible, best, mean, spread)",
         first=(ENGINE,),
     ),
     Fault(
