@@ -34,6 +34,7 @@ def warm_up(learner: "Learner") -> None:
     """Play a few rounds on a copy of a learner: decide, open, learn, cancel, many at once; check and renew its state, as files do."""
     from sparing.online.engine import random_stream, runs, search, updates
     from sparing.online.engine.state import NEVER
+    from sparing.online.log_beats import LogBeats
 
     if any(isinstance(column, texts.TextColumn) for column in learner.encoder.columns):
         texts.warm_up()
@@ -63,6 +64,8 @@ def warm_up(learner: "Learner") -> None:
         runs.SPOT_CHECK_KIND.call(runs.STREAM_KEY.call(trial.key, 0), trial.spot_check, True)
         runs.RANDOM_OTHER_ACTION[bounds].call(table, x, mask, first, 0, bounds)
         runs.VALUE.call(table, x, first)
+    if any(isinstance(rule, LogBeats) for rule in trial.rules):
+        random_stream.uniform(runs.STREAM_KEY.call(trial.key, 0), random_stream.ANSWER)
     trial.sets.inconsistent()
     search.radii_all(table)
     updates.factor(table, 0, updates.CONDITION)
