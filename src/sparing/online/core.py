@@ -634,7 +634,7 @@ class Core:
             bounds, worth = sets.bounds, None
             decide = self._entry[bounds].call
             if self.uses_voi:
-                action, code, mean, spread, worth = decide(sets.scratch.observed, x, allowed, bounds)
+                action, code, mean, spread, worth = decide(sets.scratch.observed, x, allowed, False, bounds)
             else:
                 action, code, mean, spread = decide(sets.scratch.observed, x, allowed, bounds)
             if action < 0:
@@ -711,8 +711,8 @@ class Core:
                 if answer is not None:
                     chance = rule.chance(view, answer) if hasattr(rule, "chance") else 1.0
                     return answer, rule.name, float(mean[answer]), float(spread[answer]), chance, False, None
-        bounds, entry = self.sets.bounds, runs.CHOOSE_IN_SHADOW if shadow and self.uses_voi else self._entry
-        action, code, mean, spread, *worth = entry[bounds].call(table, x, allowed, bounds)
+        bounds, how = self.sets.bounds, (shadow,) if self.uses_voi else ()
+        action, code, mean, spread, *worth = self._entry[bounds].call(table, x, allowed, *how, bounds)
         if action < 0:
             raise unfit(x, -1 - action)
         chance = drawn if code == choice.LOG_BEATS else 1.0

@@ -321,7 +321,8 @@ def choose(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFla
     """Choose by the rules of the plan; an empty `eligible` allows all actions."""
     first, explore = t.first, t.explore
     if first == NOT_WORTH:
-        return choose_economical(t, x, eligible, bounds, False)
+        action, reason, mean, spread, _ = choose_economical(t, x, eligible, False, bounds)
+        return action, reason, mean, spread
     if first == CONFIDENT:
         if explore == WIDER_RIVAL:
             return choose_confident_wider(t, x, eligible, bounds)
@@ -432,17 +433,18 @@ def choose_confident_wider(
     return as_call(t, x, (action, EXPLORE, mean, spread))
 
 
-@compiled_inner
+@compiled
 def choose_economical(
-    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag, shadow: bool
-) -> ChoiceTuple:
-    """The action whose call has the highest value above its cost, or the best mean if no call pays; sets `t.worth`.
+    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, shadow: bool, bounds: BoundsFlag
+) -> tuple[int, int, float, float, float]:
+    """The action whose call has the highest value above its cost, or the best mean if no call pays; and that value.
 
     In the `shadow` nobody is served the action of a call, so playing it loses nothing.
     """
+    # One kernel for all of it: whatever calls another one is compiled together with all that it calls, once more.
     wrong = unfit(x)
     if wrong >= 0:
-        return -1 - wrong, 0, 0.0, 0.0
+        return -1 - wrong, 0, 0.0, 0.0, 0.0
     if t.known != t.changes or t.common > t.unit:
         sync_cache(t)
     norm = scan_mean_bounds(t, x, eligible, bounds)
@@ -464,25 +466,9 @@ def choose_economical(
     t.worth = most
     played = best if found < 0 else found
     mean, spread = net_mean_and_spread(t, played, x)
-    return as_call(t, x, (played, EXPLORE, mean, spread)) if found >= 0 else (played, reason, mean, spread)
-
-
-@compiled
-def choose_economical_with_worth(
-    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
-) -> tuple[int, int, float, float, float]:
-    """As `choose_economical`, with the value of the call."""
-    action, reason, mean, spread = choose_economical(t, x, eligible, bounds, False)
-    return action, reason, mean, spread, t.worth
-
-
-@compiled
-def choose_economical_in_shadow(
-    t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds: BoundsFlag
-) -> tuple[int, int, float, float, float]:
-    """As `choose_economical_with_worth`, for calls whose action nobody is served."""
-    action, reason, mean, spread = choose_economical(t, x, eligible, bounds, True)
-    return action, reason, mean, spread, t.worth
+    if found >= 0:
+        _, reason, mean, spread = as_call(t, x, (played, EXPLORE, mean, spread))
+    return played, reason, mean, spread, most
 
 
 @compiled

@@ -147,8 +147,6 @@ def _either(kernel: Any, *arguments: Any) -> dict[BoundsFlag, Entry]:
     CHOOSE_CERTIFIED,
     CHOOSE_CONFIDENT,
     CHOOSE_CONFIDENT_WIDER,
-    CHOOSE_ECONOMICAL,
-    CHOOSE_IN_SHADOW,
     CHOOSE_BEST,
 ) = (
     _either(kernel, TABLE, VECTOR, MASK)
@@ -157,11 +155,10 @@ def _either(kernel: Any, *arguments: Any) -> dict[BoundsFlag, Entry]:
         choice.choose_certified,
         choice.choose_confident,
         choice.choose_confident_wider,
-        choice.choose_economical_with_worth,
-        choice.choose_economical_in_shadow,
         choice.choose_best,
     )
 )
+CHOOSE_ECONOMICAL = _either(choice.choose_economical, TABLE, VECTOR, MASK, types.boolean)
 RANDOM_OTHER_ACTION = _either(choice.random_other_action, TABLE, VECTOR, MASK, WHOLE, WHOLE)
 SAMPLE = _either(choice.sampled, TABLE, VECTOR, VECTOR, MASK)
 RIVALS = _either(choice.rivals, TABLE, VECTOR, WHOLE, DOUBLE, MASK, LIST, VECTOR, VECTOR)
