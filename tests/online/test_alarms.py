@@ -68,6 +68,19 @@ def test_the_capital_is_that_of_bets_that_begin_at_every_block():
         assert row[CAPITAL + place] == pytest.approx(math.log(capital), rel=1e-9)
 
 
+def test_an_alarm_is_raised_when_a_capital_reaches_the_number_of_bets_over_the_level():
+    """Bets of all actions and of all together share the level."""
+    values = np.random.default_rng(4).normal(size=REFERENCE + 50 * BLOCK)
+    values[REFERENCE:] += 0.8
+    limit, most, raised = math.log((ACTIONS + 1) * len(BETS) / 0.05), -math.inf, 0
+    for n in range(REFERENCE + BLOCK, len(values) + 1, BLOCK):
+        watch = counted(values[:n])
+        most = max(most, watch.rewards[0, CAPITAL : CAPITAL + len(BETS)].max())
+        assert bool(found(watch)) == (most >= limit)
+        raised += most >= limit
+    assert 10 < raised < 40
+
+
 def test_residuals_are_in_deviations_of_the_reward_around_its_prediction():
     """(r − m)/√(σ² + s²): m before cost, s half an interval in its units; at an end of the range σ² is (m − low)(high − m), or 5 % of it."""
     told = [(0.7, 0.4, 0.6, 0.1), (0.7, 0.4, 0.6, None), (1.0, 0.8, 1.2, 0.0), (0.0, 0.01, 0.02, 0.0)]
