@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
+unexport PYTHONDONTWRITEBYTECODE  # else each of the hundreds of processes that the tests start compiles the package's source again
 
 .PHONY: help demo site reproduce bench tables test thorough mutants lint types warm unit browser database clocks node dist release format lock clean
 help:  ## list the targets

@@ -1,5 +1,6 @@
 """What holds for all tests, and what tests in several rooms share."""
 
+import gc
 import os
 from pathlib import Path
 
@@ -16,6 +17,12 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if RESEARCH & set(item.path.parents):
             item.add_marker(pytest.mark.thorough)
+
+
+def pytest_collection_finish():
+    """Leave what imports and collection made out of every later garbage collection."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

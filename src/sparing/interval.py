@@ -27,8 +27,10 @@ EACH_SIDE = 0.99
 """Share of 1 − level that is used: at it each limit holds at half of 1 − level by itself (`docs/math.md`)."""
 
 
-def watched_deviations(freedom: Any, observations: Any, level: float = LEVEL) -> Any:
-    """Return how many deviations lie on each side of an interval that holds at every look at once; infinite if no number does.
+def watched_deviations(freedom: Any, observations: Any) -> Any:
+    """Return how many deviations lie on each side of an interval that holds at every look at once with probability `LEVEL`.
+
+    It is infinite if no number does.
 
     A mixture of t-tests over the effects that are likely after `EARLY` observations (Wang and Ramdas 2025); with many degrees
     of freedom it is Robbins' normal mixture.
@@ -39,11 +41,9 @@ def watched_deviations(freedom: Any, observations: Any, level: float = LEVEL) ->
         Degrees of freedom of the estimated variance.
     observations : array of shape (...,)
         How many independent observations of one variance the estimate is worth: that variance over the estimate's.
-    level : float
-        Share of the histories in which the interval contains the truth at every look.
     """
     share = EARLY / (observations + EARLY)
-    growth = np.exp(-np.log(share * (EACH_SIDE * (1 - level)) ** 2) / (freedom + 1))
+    growth = np.exp(-np.log(share * (EACH_SIDE * (1 - LEVEL)) ** 2) / (freedom + 1))
     with np.errstate(divide="ignore", invalid="ignore"):
         squared = freedom * (growth - 1) / (1 - share * growth)
     return np.sqrt(np.where(share * growth < 1, squared, np.inf))

@@ -21,9 +21,7 @@ def integer(name: str, value: Any, *, least: int = 0, most: int | None = None, h
     return int(value)
 
 
-def number(
-    name: str, value: Any, *, least: float = -math.inf, most: float = math.inf, hint: str = ""
-) -> float:
+def number(name: str, value: Any, *, least: float = -math.inf, most: float = math.inf) -> float:
     _check_not_text(name, value)
     try:
         found = float(value)
@@ -33,7 +31,7 @@ def number(
         return found
     bound = "" if least == -math.inf else f", {least:g} or more"
     bound = bound if most == math.inf else f", from {least:g} to {most:g}"
-    raise SettingError(f"{name}={value}; must be a finite number{bound}{hint}")
+    raise SettingError(f"{name}={value}; must be a finite number{bound}")
 
 
 def fraction(name: str, value: float, *, zero: bool = False, one: bool = False, hint: str = "") -> float:
@@ -60,12 +58,12 @@ def one_of(name: str, value: Any, known: Iterable[str], *, hint: str = "") -> st
     return str(value)
 
 
-def check_known(name: str, known: Sequence[str]) -> None:
-    """Reject an unknown setting, and suggest the nearest known one."""
+def check_known(name: str, known: Sequence[str], *, what: str = "setting") -> None:
+    """Reject an unknown name of a setting, or of what else it is, and suggest the nearest known one."""
     if name not in known:
         alike = difflib.get_close_matches(name, known, 1)
         meant = f"did you mean {alike[0]}? K" if alike else "k"
-        raise SettingError(f"unknown setting {name!r}: {meant}nown are {', '.join(known)}")
+        raise SettingError(f"unknown {what} {name!r}: {meant}nown are {', '.join(known)}")
 
 
 def reward_range(value: Any, *, apart: bool = False) -> tuple[float, float] | None:

@@ -10,6 +10,7 @@ from sparing.errors import DataError
 from sparing.simulation import datasets
 
 
+@pytest.mark.thorough
 def test_the_commands_as_they_stand(tmp_path):
     try:
         datasets.load("llm-routing")

@@ -13,9 +13,8 @@ from sparing.auditing import gaps
 from sparing.auditing.counts import column_sums, count_segments
 from sparing.auditing.segments import Bound, Segment
 from sparing.errors import LogError, SettingError
-from sparing.hashing import fold_word
+from sparing.hashing import context_hashes, fold_word
 from sparing.log import Log, passes, sketches
-from sparing.log.hashing import context_hashes
 from sparing.log.rows import InMemoryRows
 from sparing.log.sketches import Moments, PowerSums
 from sparing.policies.policy import SoftmaxPolicy, UniformPolicy

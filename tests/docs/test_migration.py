@@ -13,15 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bayesianbandits import NormalRegressor
-from mabwiser.mab import MAB, LearningPolicy
 from typer.testing import CliRunner
 
 import sparing
+from later import later
 from reference.reader import BLOCK, Service
 from research.environments import PEERS, install
 from sparing.cli import app
 
+bayesianbandits, mabwiser = later("bayesianbandits"), later("mabwiser.mab")
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs" / "migrate").glob("[a-z]*.md"))
 NUMBER = re.compile(r"\d+\.\d+")
@@ -178,8 +178,8 @@ def numbers():
 
 def test_linucb_is_theirs(numbers):
     """alpha and l2_lambda are alpha and ridge: the same action for every context, one of them never tried."""
-    policy = LearningPolicy.LinUCB(alpha=0.7, l2_lambda=1.0)
-    their = MAB(arms=list(numbers.action_names), learning_policy=policy, seed=0)
+    policy = mabwiser.LearningPolicy.LinUCB(alpha=0.7, l2_lambda=1.0)
+    their = mabwiser.MAB(arms=list(numbers.action_names), learning_policy=policy, seed=0)
     names = [numbers.action_names[index] for index in numbers.actions]
     their.fit(names, numbers.rewards, numbers.contexts)
     ours = sparing.linucb(numbers, alpha=0.7, ridge=1.0)
@@ -194,7 +194,9 @@ def test_linucb_is_theirs(numbers):
 
 def test_a_cold_arm_begins_there_as_told():
     """The variance of an arm without rows is λ there, 1/λ here."""
-    their = MAB(arms=[0, 1], learning_policy=LearningPolicy.LinUCB(alpha=1.0, l2_lambda=4.0), seed=0)
+    their = mabwiser.MAB(
+        arms=[0, 1], learning_policy=mabwiser.LearningPolicy.LinUCB(alpha=1.0, l2_lambda=4.0), seed=0
+    )
     their.fit([0], [0.0], [[0.0, 0.0]])
     assert their.predict_expectations([[1.0, 0.0]])[1] == pytest.approx(np.sqrt(4.0))
     ours = sparing.linucb(n_actions=2, n_features=2, alpha=1.0, ridge=4.0).decide([1.0, 0.0])
@@ -208,7 +210,7 @@ def test_the_posterior_is_theirs(numbers):
         decision = ours.decide(x)
         ours.forget(decision)
         rows = numbers.actions == decision.index
-        model = NormalRegressor(alpha=2.0, beta=4.0)
+        model = bayesianbandits.NormalRegressor(alpha=2.0, beta=4.0)
         if rows.any():
             model.fit(numbers.contexts[rows], numbers.rewards[rows])
             assert decision.value == pytest.approx(model.predict(x[None])[0], rel=1e-9)

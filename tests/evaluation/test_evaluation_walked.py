@@ -378,7 +378,14 @@ ROWS_OF_ALL_SIZES = [3, 100, 5000, 131_073]
 
 
 @pytest.mark.parametrize("rows", ROWS_OF_ALL_SIZES)
-@pytest.mark.parametrize("interval", ["normal", "bootstrap", "block-bootstrap", "bernstein"])
+@pytest.mark.parametrize(
+    "interval",
+    [
+        "normal",
+        "bootstrap",
+        *(pytest.param(one, marks=pytest.mark.thorough) for one in ("block-bootstrap", "bernstein")),
+    ],
+)
 def test_a_scan_and_the_log_have_the_same_bits_at_every_size(rows, interval, tmp_path):
     log = drawn("distribution", rows=rows, contexts=max(3, rows // 3))
     found = sparing.evaluate(log, Leaning(), interval=interval, seed=3)

@@ -17,9 +17,9 @@ PLACES = {
     "normals": ("sparing.online.engine.random_stream", "normals"),
     "logging_word": ("sparing.hashing", "splitmix64"),
     "logging_hashes": ("sparing.simulation.logging_policies", "_hashed"),
-    "context_hashes": ("sparing.log.hashing", "context_hashes"),
-    "id_hashes": ("sparing.log.hashing", "id_hashes"),
-    "group_hashes": ("sparing.log.hashing", "group_hashes"),
+    "context_hashes": ("sparing.hashing", "context_hashes"),
+    "id_hashes": ("sparing.hashing", "id_hashes"),
+    "group_hashes": ("sparing.log.log", "group_hashes"),
     "Fingerprint": ("sparing.policies.fingerprint", "TrainingFingerprint"),
     "Split": ("sparing.policies.fingerprint", "Split"),
 }

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import sparing
 from sparing.cli import app
 from sparing.errors import LogError, LogWarning
-from sparing.log.column_checks import check_action_labels
+from sparing.log.labels import check_action_labels
 
 ROWS = 2000
 

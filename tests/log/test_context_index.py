@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sparing.log.hashing import ContextIndex, distinct
+from sparing.hashing import ContextIndex, distinct
 
 
 def test_many_contexts_are_found_by_their_bytes_and_others_are_not():

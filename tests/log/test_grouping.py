@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from sparing.hashing import GAMMA
-from sparing.log import hashing
-from sparing.log.hashing import context_groups, context_hashes, context_keys
+from sparing import hashing
+from sparing.hashing import GAMMA, context_groups, context_hashes, context_keys
 
 
 def by_sorting(contexts):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from each import for_each
-from sparing.log.hashing import SPARSE, id_groups
+from sparing.hashing import SPARSE, id_groups
 
 
 @for_each("low", [0, -50, 10**12])

@@ -5,8 +5,8 @@ import pytest
 
 from each import for_each
 from sparing.errors import LogError
+from sparing.hashing import context_keys
 from sparing.log import Log
-from sparing.log.hashing import context_keys
 
 SHARES = np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
 

@@ -431,6 +431,27 @@ def test_a_half_life_can_be_changed_on_the_way(tmp_path):
     assert np.array_equal(gram, again.sets.gram)
 
 
+def test_a_reward_that_is_forgotten_is_worth_what_it_gains_until_then():
+    """A row with the weight 2^(−k/N) after k rounds counts for ∫ 2^(−k/N) dk = N/ln 2 rounds, or for those that are left if they are fewer."""
+    kept = 40 / math.log(2)
+    fading = made("economical", horizon=10**6, half_life=40)
+    lasting = made("economical", horizon=None, discount=kept / (1 + kept))
+    ending, whole = (made("economical", horizon=50, half_life=half_life) for half_life in (40, None))
+    contexts = np.random.default_rng(4).random((40, 3))
+    worths = [[one.propose(x).worth for x in contexts] for one in (fading, lasting, ending, whole)]
+    assert max(worths[0]) > 0
+    np.testing.assert_allclose(worths[0], worths[1], rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(worths[2], worths[3])
+    fading.set_half_life(None)
+    endless = made("economical", horizon=10**6)
+    np.testing.assert_allclose(
+        [fading.propose(x).worth for x in contexts],
+        [endless.propose(x).worth for x in contexts],
+        rtol=1e-9,
+        atol=1e-12,
+    )
+
+
 def test_the_next_round_of_a_refused_context_is_as_before(tmp_path):
     learner = made("economical", shift="auto", half_life=40)
     play(learner, WORLD.live_stream(8, np.random.default_rng(1)))

@@ -7,31 +7,31 @@ import threading
 import numpy as np
 import pytest
 
+import sparing
+from later import later
+from service.serving import made, running
+from sparing.errors import DecisionError, SettingError
+from sparing.plugins.litellm import RoutingStrategy, last_prompt
+from sparing.service import Client
+from sparing.service.server import ServerSettings
+
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = (
     "True"  # its table of prices is in the package; nothing is fetched
 )
 pytestmark = pytest.mark.filterwarnings("ignore")  # LiteLLM's own
-
-import litellm  # noqa: E402
-
-import sparing  # noqa: E402
-from service.serving import made, running  # noqa: E402
-from sparing.errors import DecisionError, SettingError  # noqa: E402
-from sparing.plugins.litellm import RoutingStrategy, last_prompt  # noqa: E402
-from sparing.service import Client  # noqa: E402
-from sparing.service.server import ServerSettings  # noqa: E402
+litellm = later("litellm")
 
 SMALL, LARGE = "openai/gpt-4o-mini", "openai/gpt-4o"
 HARD, EASY = "please prove this theorem", "please greet my friend"
 
 
 def prompts_log(rows=300):
-    """Two models: the large one is right always, the small one on easy prompts only."""
+    """Two models: the large one is right, the small one on easy prompts only; but for one judgement in ten."""
     rng = np.random.default_rng(0)
     prompts = [f"{rng.choice([HARD, EASY])} number {rng.integers(9)}" for _ in range(rows)]
     models = rng.choice([SMALL, LARGE], rows).tolist()
     right = [
-        float(model == LARGE or prompt.startswith(EASY))
+        float((model == LARGE or prompt.startswith(EASY)) != (rng.random() < 0.1))
         for prompt, model in zip(prompts, models, strict=True)
     ]
     return sparing.read_log(

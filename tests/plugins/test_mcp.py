@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import mcp
 import pytest
 
 import sparing
+from later import later
 from service.serving import RAW, added_key, columns_log, faults, made, running
 from sparing.errors import SettingError
 from sparing.plugins.mcp import LONGEST, MOST_ITEMS, cleaned, make_server, open_source
@@ -18,6 +18,7 @@ from sparing.service import Client
 from sparing.service.server import ServerSettings
 from sparing.simulation import LinearWorld, draw_log
 
+mcp = later("mcp")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 READS = {"experiments", "summary", "audit", "plan", "ask"}

@@ -18,7 +18,6 @@ import sparing
 from policies.exported_logs import columns, live_table, log_of, wide_columns
 from service.clusters import Cluster
 from sparing.errors import FileError, SettingError
-from sparing.policies.exports import export
 from sparing.policies.policy import ConstantPolicy, GreedyPolicy, PessimisticPolicy, SoftmaxPolicy
 from sparing.policies.support import KnownSupport, TablePolicy
 
@@ -438,9 +437,9 @@ def test_what_sql_cannot_do_is_refused(wide):
     row = pa.table({ROW: [0], **{name: [float(name == "n1")] for name in names}})
     assert in_duckdb(wide_policy.export("sql", dialect="duckdb"), row) == ["b"]
     with pytest.raises(SettingError, match="must be one of json, sql, onnx"):
-        export(softmax, "pmml")
+        softmax.export("pmml")
     with pytest.raises(SettingError, match="only sql has dialects"):
-        export(softmax, "json", dialect="duckdb")
+        softmax.export("json", dialect="duckdb")
 
 
 def log_policy(column, kind):

@@ -1,5 +1,7 @@
 """What a call is worth, in plain NumPy over all actions, contexts and numbers of calls at once."""
 
+import math
+
 import numpy as np
 from scipy.special import ndtr
 
@@ -75,7 +77,7 @@ def expected(learner, x, eligible=None, *, ahead=False, costs=None, loses=True):
         sets.arrays.common,
         sets.arrays.context_sample,
         x,
-        left=rule.rounds_left(learner.rounds),
+        left=min(rule.rounds_left(learner.rounds), (learner.half_life or math.inf) / math.log(2)),
         cost=rule.call_cost,
         eligible=allowed,
         active=learner.active(),

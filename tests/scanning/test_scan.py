@@ -12,7 +12,7 @@ import sparing
 from scanning.tables import raw_table, write
 from sparing.errors import LogError, SettingError
 from sparing.log import passes, tables
-from sparing.log.hashing import group_hashes
+from sparing.log.log import group_hashes
 from sparing.log.passes import Statistic, SumOf
 from sparing.log.rows import as_rows
 

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import httpx
+import pytest
 
 from service.building import NAME, WORLD, contexts
 from service.nursery import SHADOW
@@ -139,6 +140,12 @@ def test_nothing_acknowledged_is_lost(stores):
     assert not faults
 
 
-def test_a_service_that_answers_before_it_commits_is_caught(stores):
-    lost, _ = killed(stores.folder, stores.address, "hasty", CONTROL_KILLS)
+def test_a_service_that_answers_before_it_commits_is_caught(tmp_path):
+    lost, _ = killed(tmp_path / "store", None, "hasty", CONTROL_KILLS)
+    assert lost
+
+
+@pytest.mark.thorough
+def test_it_is_caught_on_postgresql(on_postgres):
+    lost, _ = killed(on_postgres.folder, on_postgres.address, "hasty", CONTROL_KILLS)
     assert lost

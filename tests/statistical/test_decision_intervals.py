@@ -34,6 +34,7 @@ def distances(make):
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", MAKE)
 def test_95_of_100_intervals_hold(name):
     found = distances(MAKE[name])

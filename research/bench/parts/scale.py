@@ -132,7 +132,7 @@ def _scaled(log: Scan, size: str, repeats: int) -> tuple[dict[str, Measurement],
     works: dict[str, Callable[[], Any]] = {}
     clusters: list[Any] = []
     for name, workers in ((ONE, 1), (TWO, 2)):
-        cluster: Any = distributed.LocalCluster(  # type: ignore[no-untyped-call]
+        cluster: Any = distributed.LocalCluster(
             n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit=0
         )
         clusters.append(cluster)

@@ -160,16 +160,13 @@ def given_entries(answers: Any, ids: Sequence[str]) -> list[AnswerRow]:
             raise LogError(
                 f"the answers have no column {absent[0]!r}; there are {', '.join(map(shorten, columns[:12]))}"
             )
-        pairs = zip(list(answers["id"]), list(answers["reward"]), strict=True)
-        actions = list(answers["action"]) if "action" in columns else None
+        given, known = list(answers["id"]), "action" in columns
+        actions = map(label_text, map(_plain, answers["action"])) if known else [None] * len(given)
         return [
-            AnswerRow(
-                f"row {place}",
-                str(one),
-                None if actions is None else label_text(_plain(actions[place])),
-                _reward_text(reward),
+            AnswerRow(f"row {place}", str(one), action, _reward_text(reward))
+            for place, (one, action, reward) in enumerate(
+                zip(given, actions, list(answers["reward"]), strict=True)
             )
-            for place, (one, reward) in enumerate(pairs)
         ]
     if isinstance(answers, Mapping):
         return [

@@ -38,7 +38,6 @@ from sparing.validation import number as checked_number
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
 
 DRAWS = 256  # of the reward means that a queue may lead to
 
@@ -271,8 +270,8 @@ def _expected_gain(trial: Learner, horizon: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Queue:
-    """The rewards to buy, most valuable first.
+class Queue(notebook.Plotted):
+    """The rewards to buy, most valuable first; `plot` draws what each call is worth, in the order of the queue.
 
     Write it with `write`, have it judged, and pass the answers to `tell`.
 
@@ -286,6 +285,8 @@ class Queue:
         Expected gain over the horizon of all answers together, in units of the reward, if the model is right; the price is
         not subtracted.
     """
+
+    _figure = "sparing.asking.page"
 
     calls: tuple[QueuedCall, ...]
     request: AskRequest = field(repr=False)
@@ -323,22 +324,6 @@ class Queue:
     def to_frame(self) -> "pandas.DataFrame":
         """Return the queue as a pandas frame: `id`, `row`, the raw columns, `action`, `worth`, `why`, and an empty `reward`."""
         return notebook.frame(files.table(self))
-
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw what each call is worth, in the order of the queue.
-
-        Parameters
-        ----------
-        axes : matplotlib.axes.Axes, optional
-            By default those of a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        from sparing.asking.figure import plot
-
-        return plot(self, axes)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the queue as JSON values."""

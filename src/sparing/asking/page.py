@@ -1,14 +1,18 @@
-"""The page of a queue: the verdict and its picture, where the calls are, and the calls themselves."""
+"""The page of a queue: the verdict and its picture, where the calls are, and the calls themselves; and its figure."""
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from sparing.asking import text
 from sparing.asking.ask import Queue, TellResult
 from sparing.asking.verdict import LEVEL
 from sparing.log.labels import label_text
-from sparing.report import html
-from sparing.report.text import counted, number, percent
+from sparing.report import figures, html
+from sparing.report.text import counted, number, percent, sentence
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 KINDS = {"switch": "full", "do not switch": "unknown", "undecided": "deficient"}
 """The look of a verdict's headline."""
@@ -18,6 +22,9 @@ OUTCOMES = ("supported", "undecided", "missing")
 
 MOST_ACTIONS, MOST_CALLS = 3, 50  # on the page
 LETTERS = 140  # of a row's raw columns
+
+MARKS = "os^Dvp*"
+WIDE = 30.0  # a range of worths beyond this factor is logarithmic
 
 
 def write(
@@ -29,9 +36,7 @@ def write(
 
 def _parts(queue: Queue, result: TellResult | None) -> Iterator[str]:
     if result is not None:
-        yield html.paragraph(
-            text.sentence(str(result.verdict)), kind=f"headline {KINDS[result.verdict.kind]}"
-        )
+        yield html.paragraph(sentence(str(result.verdict)), kind=f"headline {KINDS[result.verdict.kind]}")
         yield html.paragraph(
             f"Worth is the expected gain over the policy of the log alone, in units of the reward; in brackets its {LEVEL:.0%} interval. "
             f"{counted(result.verdict.judged, 'judged answer')} so far.",
@@ -121,3 +126,39 @@ def _basis(queue: Queue) -> str:
         f"{queue.request.horizon:,} rounds with contexts like the pool's profit from it. Expected gains are the model's; "
         "on real logs they came out smaller than expected (docs/ask.md)."
     )
+
+
+def plot(queue: Queue, axes: "Axes | None") -> "Axes":
+    """Draw what each call is worth, in the order of the queue."""
+    found = figures.axes_or_new(axes)
+    from matplotlib.ticker import MaxNLocator
+
+    names = list(dict.fromkeys(call.action for call in queue.calls))
+    palette = figures.COLOURS[1:]
+    for which, name in enumerate(names):
+        places = [place for place, call in enumerate(queue.calls, start=1) if call.action == name]
+        own = [queue.calls[place - 1].worth for place in places]
+        look: Any = {
+            "color": figures.ink(found, palette[which % len(palette)]),
+            "marker": MARKS[which % len(MARKS)],
+        }
+        found.plot(places, own, linestyle="none", label=figures.plain_text(name), **look)
+    price = number(float(queue.request.settings["call_cost"]))
+    found.set_xlabel("place in the queue")
+    found.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figures.title_above(
+        found,
+        f"{counted(len(queue.calls), 'call')} at {price} each, {counted(queue.request.horizon, 'round')}",
+    )
+    worths = [call.worth for call in queue.calls]
+    top, least = max(worths, default=1.0), min(worths, default=1.0)
+    wide = least > 0 and top > WIDE * least
+    if wide:
+        found.set_yscale("log")
+        found.yaxis.set_major_formatter("{x:,.10g}")
+    else:
+        found.set_ylim(0, 1.08 * top)
+    figures.label_left(found, f"worth less price, in the reward's unit{', log scale' if wide else ''}")
+    if 1 <= len(names) <= 10:
+        found.legend(title="action")
+    return found

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import LogError, SettingError
+from sparing.hashing import groups_of
 from sparing.log import Log
 from sparing.log.columns import ColumnRoles
 from sparing.log.features.encoder import Encoder
-from sparing.log.hashing import groups_of
 from sparing.log.labels import label_text
 from sparing.log.rows import AnyLog, as_rows
 from sparing.log.tables import TableSource, open_table
@@ -63,7 +63,7 @@ class Pool:
         if not rows.n_rows:
             raise SettingError("the log has no rows, so there is no context to ask for; pass pool=...")
         source = None if table is None else _opened(table)
-        numbers = _part(rows.n_rows, MOST_ROWS, seed)
+        numbers = _part(rows.n_rows, seed)
         found = list(_rows_of_log(log, numbers))
         columns = (
             tuple(encoder.names[place] for place in encoder.logged)
@@ -90,7 +90,7 @@ class Pool:
             total = sum(batch.num_rows for _, batch in source.blocks(source.schema.names[:1]))
         if not total:
             raise LogError(f"the pool in {source.name} has no rows; expected a context per row")
-        numbers = _part(total, MOST_ROWS, seed)
+        numbers = _part(total, seed)
         pool = cls(
             np.empty((0, encoder.size)), numbers, np.full(len(numbers), -1), total, encoder, (), source, None
         )
@@ -179,11 +179,11 @@ def cell_text(cell: Any) -> str:
     return cell if isinstance(cell, str) else str(cell)
 
 
-def _part(total: int, most: int, seed: int) -> np.ndarray:
-    """All row numbers, or a random `most` of them in order."""
-    if total <= most:
+def _part(total: int, seed: int) -> np.ndarray:
+    """All row numbers, or a random `MOST_ROWS` of them in order."""
+    if total <= MOST_ROWS:
         return np.arange(total)
-    return np.sort(np.random.default_rng([seed, 31]).choice(total, most, replace=False))
+    return np.sort(np.random.default_rng([seed, 31]).choice(total, MOST_ROWS, replace=False))
 
 
 def _opened(table: Any) -> TableSource:
@@ -204,15 +204,13 @@ def _rows_of_log(log: AnyLog, numbers: np.ndarray) -> Iterator[Log]:
     if isinstance(log, Log):
         yield log.take(numbers)
         return
-    for first, block in as_rows(log).select(ids=False, support=False).blocks():
-        start, stop = np.searchsorted(numbers, [first, first + block.n_rows])
-        if start < stop:
-            yield block.take(numbers[start:stop] - first)
+    for _, block, inside in _taken(as_rows(log).select(ids=False, support=False).blocks(), numbers):
+        yield block.take(inside)
 
 
 def _taken(blocks: Iterator[tuple[int, Any]], numbers: np.ndarray) -> Iterator[tuple[int, Any, np.ndarray]]:
     """The blocks with some of the ascending row numbers, and the places of those rows in them."""
     for first, batch in blocks:
-        start, stop = np.searchsorted(numbers, [first, first + batch.num_rows])
+        start, stop = np.searchsorted(numbers, [first, first + len(batch)])
         if start < stop:
             yield first, batch, numbers[start:stop] - first

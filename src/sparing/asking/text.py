@@ -10,6 +10,7 @@ from sparing.asking.pool import cell_text
 from sparing.auditing.segments import Binned, Segment, searched
 from sparing.log.labels import label_text
 from sparing.online.learner import Learner
+from sparing.report.text import shortened
 
 SHOWN = 12  # calls in the table for people; the file has them all
 LONGEST = 60  # characters of the raw columns in a table
@@ -21,30 +22,23 @@ CERTAIN = 1.645
 RANDOM_ROWS = 4  # times as many random rows as calls, to find where the calls are
 
 
-def sentence(text: str) -> str:
-    """Text with a capital letter and a full stop."""
-    return f"{text[:1].upper()}{text[1:]}."
-
-
 def described(queue: Queue, place: int, most: int = LONGEST) -> str:
     """The raw columns of a call in one line."""
     cells = zip(queue.columns, queue.calls[place].cells, strict=True)
-    text = "; ".join(f"{name}: {_short(cell_text(cell), most)}" for name, cell in cells)
-    return _short(text, most)
+    return _line("; ".join(f"{name}: {_line(cell_text(cell), most)}" for name, cell in cells), most)
 
 
-def _short(text: str, most: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+def _line(text: str, most: int) -> str:
+    return shortened(" ".join(text.split()), most)
 
 
-def queue_table(queue: Queue, most: int = SHOWN) -> tuple[str, tuple[str, ...], list[list[str]]]:
+def queue_table(queue: Queue) -> tuple[str, tuple[str, ...], list[list[str]]]:
     """Title, header and rows of the first calls."""
     count = len(queue.calls)
-    title = "The queue" if count <= most else f"The first {most} of {count:,} calls; --out writes them all"
+    title = "The queue" if count <= SHOWN else f"The first {SHOWN} of {count:,} calls; --out writes them all"
     rows = [
         [call.id, label_text(call.action), f"{call.worth:.3g}", described(queue, place)]
-        for place, call in enumerate(queue.calls[:most])
+        for place, call in enumerate(queue.calls[:SHOWN])
     ]
     return title, ("id", "action", "worth", "row"), rows
 

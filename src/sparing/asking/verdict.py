@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 from sparing.auditing.segments import Binned, Leaf, Segment, searched
 from sparing.log.features.encoder import Encoder
-from sparing.model.prior import Prior, PriorScales
+from sparing.model.prior import Prior
 from sparing.model.statistics import Statistics
 from sparing.planning.worlds import Conditional
 from sparing.report.text import number, percent
@@ -35,15 +35,10 @@ def gain_distribution(prior: Prior, sums: Statistics, weights: np.ndarray, deare
     Given the scales, θ_a = P_a·(W z_a) + own_a + D_a·ε with W ~ N(Ŵ, RRᵀ) and ε normal (`Conditional`), so that the mean is
     Σ c_a·(P_a·Ŵz_a + own_a), and the variance |Rᵀu|² + Σ|D_aᵀc_a|² with u = Σ z_a ⊗ P_aᵀc_a.
     """
-    known = prior.scale_posterior
-    if known is None:
-        chances, priors = np.ones(1), [prior]
-    else:
-        chances = known.weights
-        scales = (PriorScales(prior.noise, each.spread, each.slope) for each in known.points)
-        priors = [prior.at(sums, each) for each in scales]
+    chances = prior.scale_weights
     means, deviations = np.empty(len(chances)), np.empty(len(chances))
-    for place, each in enumerate(priors):
+    for place in range(len(chances)):
+        each = prior.at_point(sums, place)
         given = Conditional.of(each, sums)
         pulled = np.einsum("kij,ki->kj", given.pull, weights)
         shared = (each.items.T @ pulled).ravel()

@@ -1,6 +1,5 @@
 """The audit of a log, and gates: conditions on its numbers."""
 
-import difflib
 import math
 import operator
 import re
@@ -37,7 +36,6 @@ from sparing.report import notebook
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
 
 
 SAMPLED_ROWS, SAMPLED_CELLS = 2**18, 2**24
@@ -182,8 +180,10 @@ def _rare_shares(counts: np.ndarray, supported: SupportCounts | None, rare: floa
 
 
 @dataclass(frozen=True, eq=False)
-class Audit:
+class Audit(notebook.Plotted):
     """What a log covers and what it does not; print it, or take `to_dict`. Unknown values are None.
+
+    `plot` draws, for each action, the share of rows that took it and the share that could have.
 
     Attributes
     ----------
@@ -216,6 +216,8 @@ class Audit:
         The options of `audit`.
     notes : tuple of str
     """
+
+    _figure = "sparing.auditing.page"
 
     rows: int
     features: int
@@ -378,22 +380,6 @@ class Audit:
         """Return a pandas frame with a row for each action: its label as `action`, and the fields of `ActionAudit`."""
         found = notebook.records([asdict(action) for action in self.per_action])
         return notebook.frame({"action": found.pop("name"), **found})
-
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw, for each action, the share of rows that took it and the share that could have.
-
-        Parameters
-        ----------
-        axes : matplotlib.axes.Axes, optional
-            By default those of a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        from sparing.auditing.figure import plot
-
-        return plot(self, axes)
 
     def __str__(self) -> str:
         return "\n".join([*text.lines(self), "", *text.summary(self)])
@@ -590,10 +576,7 @@ def gate(condition: str) -> Callable[[Mapping[str, float | None]], str | None]:
     metric, sign, bound = match[1], match[2], float(match[3])
 
     def verdict(metrics: Mapping[str, float | None]) -> str | None:
-        if metric not in metrics:
-            near = difflib.get_close_matches(metric, metrics, 1)
-            meant = f"did you mean {near[0]}? K" if near else "k"
-            raise SettingError(f"unknown metric {metric!r}: {meant}nown are {', '.join(metrics)}")
+        validation.check_known(metric, tuple(metrics), what="metric")
         value, what = metrics[metric], f"{metric} {sign} {bound:g}: {metric}"
         if value is None or math.isnan(value):
             return f"{what} is not known for this log, and an unknown metric does not pass"

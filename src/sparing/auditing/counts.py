@@ -8,7 +8,7 @@ import numpy as np
 
 from sparing.auditing.segments import Bound, Segment
 from sparing.log import Log, Support
-from sparing.log.hashing import group_hashes
+from sparing.log.log import group_hashes
 from sparing.log.passes import Blocks, SumOf, add_fields
 from sparing.log.rows import RewardSummary, Rows
 from sparing.log.sketches import DistinctSketch, Moments, PowerSums, QuantileSketch

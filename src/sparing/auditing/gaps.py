@@ -2,6 +2,7 @@
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -132,19 +133,9 @@ class GapSearch:
         return GapMap(gaps, supported, self.many, self.coverage, self.searched)
 
 
-def find_gaps(
-    log: Log,
-    sets: ConfidenceEllipsoids | None,
-    *,
-    tested: Sequence[tuple[int, Segment]] | None = None,
-    reward_range: tuple[float, float] | None = None,
-    limit: int = 20,
-    seed: int = 0,
-) -> GapMap:
-    """Search a sample of rows of a log in memory, and measure what is found on all of them."""
-    found = search_gaps(
-        log, log.counts, sets, tested=tested, reward_range=reward_range, limit=limit, seed=seed
-    )
+def find_gaps(log: Log, sets: ConfidenceEllipsoids | None, **settings: Any) -> GapMap:
+    """Search a sample of rows of a log in memory, and measure what is found on all of them; settings as of `search_gaps`."""
+    found = search_gaps(log, log.counts, sets, **settings)
     measures = count_segments(InMemoryRows(log), found.segments)
     return found.measured(log, measures, measures.shares)
 

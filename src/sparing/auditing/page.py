@@ -1,13 +1,17 @@
-"""The audit's page: what to do, then gaps, actions and rows as charts, and the numbers one click below."""
+"""The audit's page: what to do, then gaps, actions and rows as charts, and the numbers one click below; and its figure."""
 
 import os
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sparing.auditing import Audit, text
-from sparing.report import html
-from sparing.report.text import counted, percent
+from sparing.report import figures, html
+from sparing.report.text import counted, percent, sentence, shortened
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_BARS, LEAST_KNOWN = 30, 12
 """Actions that have a bar each; of more there is one chart, and bars of so many."""
@@ -15,6 +19,10 @@ MOST_BARS, LEAST_KNOWN = 30, 12
 MAP_SEGMENTS, MAP_ACTIONS = 8, 20  # columns and rows of the gap map
 LETTERS = 60  # of a name next to a bar
 MOST_COLUMNS = 40  # of the chart of missing actions
+
+MOST_DRAWN = 30  # actions in the figure
+COLOURS = {"supported": "#56b4e9", "rare": "#e69f00", "undecided": "#e4e4e4", "missing": "#d55e00"}
+DARKER = {"supported": "#2a7aa8"}  # on dark axes, so that the light bars of logged rows stand out
 
 
 def write(audit: Audit, path: str | os.PathLike[str], *, title: str = "the log") -> None:
@@ -39,66 +47,57 @@ def _parts(audit: Audit) -> Iterator[str]:
         yield from _of_rows(audit)
     yield html.heading("Certified actions")
     assumed = "" if audit.assumptions is None else f" Assumed: {audit.assumptions}."
-    yield html.paragraph(_sentence(text.certified(audit)) + assumed)
+    yield html.paragraph(sentence(text.certified(audit)) + assumed)
     if audit.policy is not None:
-        sentence = _sentence(text.policy(audit))
+        said = sentence(text.policy(audit))
         if audit.policy.mass_quantiles is not None:
             mass = _quantiles(audit.policy.mass_quantiles)
-            sentence += f" Quantiles over rows of its probability of unsupported actions: {mass}."
+            said += f" Quantiles over rows of its probability of unsupported actions: {mass}."
         yield html.heading("Target policy")
-        yield html.paragraph(sentence)
+        yield html.paragraph(said)
     if audit.notes:
         yield html.heading("Estimated, sampled or unknown")
         yield from (html.paragraph(note, kind="note") for note in audit.notes)
 
 
 def _warning(audit: Audit) -> str:
-    sentence = "This log does not name what each row could have taken"
+    said = "This log does not name what each row could have taken"
     if audit.implied:
-        sentence += f". {_sentence(text.implied(audit))}"
+        said += f". {sentence(text.implied(audit))}"
     elif audit.support == "unknown":
-        sentence += ", and has too few rows to estimate it."
+        said += ", and has too few rows to estimate it."
     else:
-        sentence += ". Support was estimated from the rows; a single context may lack more."
+        said += ". Support was estimated from the rows; a single context may lack more."
     if audit.estimate is not None and audit.estimate.narrower:
-        sentence += " Recurring contexts show that the support is narrower than estimated."
-    return f"{sentence} Log full distributions or eligible sets to know it."
+        said += " Recurring contexts show that the support is narrower than estimated."
+    return f"{said} Log full distributions or eligible sets to know it."
 
 
 def _quantiles(quantiles: dict[int, float]) -> str:
     return ", ".join(f"{percent}%: {value:.3g}" for percent, value in quantiles.items())
 
 
-def _sentence(sentence: str) -> str:
-    return sentence[0].upper() + sentence[1:] + "."
-
-
-def _name(name: object) -> str:
-    sentence = str(name)
-    return sentence if len(sentence) <= LETTERS else f"{sentence[: LETTERS - 1]}…"
-
-
 def _gaps(audit: Audit) -> Iterator[str]:
     gaps = audit.gap_map.gaps
     if gaps:
-        sentence = counted(audit.gap_map.found, "gap")
+        said = counted(audit.gap_map.found, "gap")
         if audit.gap_map.found > len(gaps):
-            sentence += f", of which the table lists {len(gaps)}"
+            said += f", of which the table lists {len(gaps)}"
         if held := text.coverage(audit):
-            sentence += f"; {'it explains' if len(gaps) == 1 else 'they explain'} {held}"
-        yield html.paragraph(f"{sentence}.")
+            said += f"; {'it explains' if len(gaps) == 1 else 'they explain'} {held}"
+        yield html.paragraph(f"{said}.")
         yield html.table(*text.gap_table(audit), words=True)
         if limits := text.upside(audit):
             yield html.paragraph(limits, kind="note")
         if sum(bool(gap.segment.bounds) for gap in gaps) > 1:
             yield _map(audit)
         return
-    sentence = f"None was found. {_sentence(text.visible(audit))}" if audit.support != "exact" else ""
+    said = f"None was found. {sentence(text.visible(audit))}" if audit.support != "exact" else ""
     if audit.verdict == "full":
-        sentence = "There are none: every action could have been logged in every row."
+        said = "There are none: every action could have been logged in every row."
     elif audit.unsupported_share:
-        sentence = "No segment of contexts describes them: what is missing changes from context to context."
-    yield html.paragraph(sentence)
+        said = "No segment of contexts describes them: what is missing changes from context to context."
+    yield html.paragraph(said)
 
 
 def _map(audit: Audit) -> str:
@@ -108,9 +107,9 @@ def _map(audit: Audit) -> str:
     chosen = np.sort(np.argsort(shares.min(axis=0), kind="stable")[:MAP_ACTIONS])
     rows = []
     for action in chosen.tolist():
-        name = audit.per_action[action].name
-        cells = zip(shares[:, action].tolist(), gaps, strict=True)
-        rows.append((_name(name), [(share, percent(share), name in gap.actions) for share, gap in cells]))
+        name, each = audit.per_action[action].name, zip(shares[:, action].tolist(), gaps, strict=True)
+        cells = [(share, percent(share), name in gap.actions) for share, gap in each]
+        rows.append((shortened(str(name), LETTERS), cells))
     could = "tried the action at all" if audit.support == "unknown" else "could have taken the action"
     about = ", by estimate" if audit.support == "estimated" else ""
     left_out = f" The {MAP_ACTIONS} least supported of {audit.actions:,} actions." * (
@@ -136,8 +135,8 @@ def _of_actions(audit: Audit) -> Iterator[str]:
         }
         tried = sorted(known, key=lambda place: known[place])
         shown = tried[:LEAST_KNOWN]
-        sentence = f"The {len(shown)} least known of the {len(tried):,} actions that were tried."
-        yield html.figure(_bars(audit, layers, shown) + html.key(entries), sentence)
+        said = f"The {len(shown)} least known of the {len(tried):,} actions that were tried."
+        yield html.figure(_bars(audit, layers, shown) + html.key(entries), said)
     else:
         order = sorted(range(audit.actions), key=lambda action: -audit.per_action[action].rows)
         yield html.figure(_bars(audit, layers, order) + html.key(entries), _how(audit))
@@ -172,7 +171,7 @@ def _bars(audit: Audit, layers: Sequence[tuple[str, str, np.ndarray]], order: li
         if layers:
             parts = tuple((kind, float(shares[place])) for kind, _, shares in layers)
             cells.append(html.Bar(parts, percent(action.supported or 0.0)))
-        rows.append((_name(action.name), cells))
+        rows.append((shortened(str(action.name), LETTERS), cells))
     marks = {}
     if audit.elbow and len(order) == audit.actions:
         marks[audit.elbow] = f"rows fall fast after {counted(audit.elbow, 'action')}"
@@ -259,9 +258,9 @@ def _sizes(audit: Audit) -> Iterator[str]:
     ticks = [f"{start:,}" for start in starts]
     if len(starts) > html.NUMBERED:
         ticks = [f"{low:,}", f"{(low + high) // 2:,}", f"{high:,}"]
-    sentence = f"Rows by how many of the {audit.actions:,} actions they could not have taken{about}"
-    sentence += _tallest(counts.tolist())
-    yield html.figure(html.columns(counts.tolist(), ticks, kind="lack", label=sentence), sentence)
+    said = f"Rows by how many of the {audit.actions:,} actions they could not have taken{about}"
+    said += _tallest(counts.tolist())
+    yield html.figure(html.columns(counts.tolist(), ticks, kind="lack", label=said), said)
 
 
 def _propensities(audit: Audit) -> Iterator[str]:
@@ -274,9 +273,40 @@ def _propensities(audit: Audit) -> Iterator[str]:
         return
     counts, middle = overlap.histogram.tolist(), overlap.edges[len(overlap.edges) // 2]
     ticks = [f"{value:.3g}" for value in (overlap.smallest, middle, overlap.largest)]
-    sentence = f"{kind} propensities of the logged actions, log scale{_tallest(counts)}"
-    yield html.figure(html.columns(counts, ticks, kind="chance", label=sentence), sentence)
+    said = f"{kind} propensities of the logged actions, log scale{_tallest(counts)}"
+    yield html.figure(html.columns(counts, ticks, kind="chance", label=said), said)
 
 
 def _tallest(counts: Sequence[float]) -> str:
     return "." if len(counts) <= html.NUMBERED else f"; the tallest column is {max(counts):,.0f} rows."
+
+
+def plot(audit: Audit, axes: "Axes | None") -> "Axes":
+    """Draw, for each action, the share of rows that took it and the share that could have."""
+    found = figures.axes_or_new(axes)
+    layers = support_layers(audit)
+    by_rows = sorted(range(audit.actions), key=lambda place: -audit.per_action[place].rows)
+    order = by_rows[:MOST_DRAWN] if len(by_rows) <= MOST_DRAWN else by_rows[-MOST_DRAWN:]
+    places = figures.bars_of(found, [audit.per_action[place].name for place in order])
+    dark = figures.is_dark(found)
+    start = np.zeros(len(order))
+    for kind, label, shares in layers:
+        part = 100 * shares[order]
+        if part.any():
+            colour = DARKER.get(kind, figures.ink(found, COLOURS[kind])) if dark else COLOURS[kind]
+            found.barh(places, part, left=start, height=0.8, color=colour, label=label)
+        start += part
+    logged = [100 * (audit.per_action[place].share or 0.0) for place in order]
+    found.barh(places, logged, height=0.35, color=figures.ink(found, "#000000"), label="logged")
+    some = (
+        f"the {len(order)} least logged of {audit.actions:,} actions, " if len(order) < audit.actions else ""
+    )
+    figures.label_below(
+        found,
+        f"rows in which an action could have been taken, % of {audit.rows:,}"
+        if layers
+        else f"share of {audit.rows:,} rows, %",
+    )
+    figures.title_above(found, f"{some}support {audit.support}")
+    figures.legend_below(found)
+    return found

@@ -53,9 +53,9 @@ class SupportEstimate:
     rows_counted: int
     visible_share: float
     propensities_logged: bool
-    propensities: PropensityFit | None
-    propensities_missing: str
-    agreement: tuple[float, float, float] | None
+    propensities: PropensityFit | None = None
+    propensities_missing: str = ""
+    agreement: tuple[float, float, float] | None = None
 
     def to_dict(self) -> dict[str, object]:
         fit = self.propensities
@@ -183,8 +183,8 @@ def estimate_support(
         )
     if log.support.known:
         raise LogError(f"the log's support is {log.support.kind} already; there is nothing to estimate")
-    found = _find_gaps(log, support_bar(rare, log.n_actions), 1 - confidence, seed)
-    whole = replace(log, support=_support(log, found.gaps))
+    estimate = _find_gaps(log, support_bar(rare, log.n_actions), confidence, seed)
+    whole = replace(log, support=_support(log, estimate.gaps))
     vars(whole)["groups"] = log.groups  # the same contexts: sorting a million of them once is enough
     fit, missing = None, ""
     try:
@@ -192,17 +192,11 @@ def estimate_support(
             fit = fit_propensities(whole, folds=folds, seed=seed)
     except (MissingExtraError, SettingError) as error:
         missing = str(error)
-    estimate = SupportEstimate(
-        confidence=confidence,
-        **vars(found),
-        rows=log.n_rows,
-        propensities_logged=log.propensities is not None,
-        propensities=fit if log.propensities is None else None,
-        propensities_missing=missing if log.propensities is None else "",
-        agreement=None if fit is None else _agreement(log, fit, seed),
-    )
-    if log.propensities is None and fit is not None:
-        whole = replace(whole, propensities=fit.logged)
+    if fit is not None:
+        estimate = replace(estimate, agreement=_agreement(log, fit, seed))
+    if log.propensities is None:
+        estimate = replace(estimate, propensities=fit, propensities_missing=missing)
+        whole = whole if fit is None else replace(whole, propensities=fit.logged)
     return whole, estimate
 
 
@@ -286,22 +280,9 @@ def count_families(distinct: np.ndarray) -> np.ndarray:
     return np.maximum(1.0, np.append(1.0, (len(cuts) - conditions + 1) / conditions * symmetric))
 
 
-@dataclass(frozen=True, eq=False)
-class _Gaps:
-    """What the search found: see `SupportEstimate`."""
-
-    bar: float
-    level: float
-    gaps: tuple[tuple[int, Segment], ...]
-    unsupported: np.ndarray
-    undecided: np.ndarray
-    rows_searched: int
-    rows_counted: int
-    visible_share: float
-
-
-def _find_gaps(log: Log, bar: float, error: float, seed: int) -> _Gaps:
-    """Segments in which an action was surely hardly ever possible: all of them are right with probability 1 − error."""
+def _find_gaps(log: Log, bar: float, confidence: float, seed: int) -> SupportEstimate:
+    """Segments in which an action was surely hardly ever possible: all of them are right with this probability."""
+    error = 1 - confidence
     n, k, logged = log.n_rows, log.n_actions, log.counts > 0
     split = n > SPLIT_ROWS
     first, second = _halves(log, seed) if split else (np.arange(n), np.arange(n))
@@ -333,15 +314,18 @@ def _find_gaps(log: Log, bar: float, error: float, seed: int) -> _Gaps:
     gap |= ~logged[of]
     undecided = ~gap & (share_limits(hits, sizes, 1 - error)[0] < bar)
     parts = sizes / len(second)
-    return _Gaps(
+    return SupportEstimate(
         bar=bar,
         level=test.level,
+        confidence=confidence,
+        rows=n,
         gaps=tuple((int(of[place]), leaves[place].segment) for place in np.flatnonzero(gap)),
         unsupported=np.bincount(of, weights=parts * gap, minlength=k),
         undecided=np.bincount(of, weights=parts * undecided, minlength=k),
         rows_searched=len(first),
         rows_counted=len(second),
         visible_share=min(1.0, visible),
+        propensities_logged=log.propensities is not None,
     )
 
 

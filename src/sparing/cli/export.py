@@ -31,12 +31,10 @@ def export(
 
     Example: sparing export policy.sparing --format sql --dialect duckdb --table visits --out policy.sql
     """
-    from sparing.policies.exports import export as export_policy
-
     found: Any = options.read_policy(policy)
     if format == "onnx" and out is None:
         raise SettingError("format='onnx' is binary and needs out=policy.onnx")
-    content = export_policy(found, format, out, dialect=dialect or None, table=table)
+    content = found.export(format, out, dialect=dialect or None, table=table)
     if out is not None:
         terminal.print_text(f"Written: {out}", whole=True)
     elif sys.stdout.isatty():

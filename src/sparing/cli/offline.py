@@ -460,6 +460,7 @@ def ask(
     from sparing.asking.answers import entries
     from sparing.asking.ask import prepare
     from sparing.errors import SettingError
+    from sparing.report.text import sentence
 
     if settings["call_cost"] is None:
         raise SettingError(
@@ -503,7 +504,7 @@ def ask(
         )
     else:
         if result is not None:
-            terminal.print_text(text.sentence(str(result.verdict)), "")
+            terminal.print_text(sentence(str(result.verdict)), "")
         terminal.print_text(queue.sentence, *queue.notes)
         if queue.calls:
             terminal.print_table(*text.queue_table(queue), words=True)

@@ -7,7 +7,6 @@ import inspect
 import io
 import shlex
 import sys
-import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sparing.cli import terminal
-from sparing.errors import FileError, KindError, LogError, LogWarning, SettingError
+from sparing.errors import FileError, KindError, LogError, SettingError
 from sparing.log.columns import ColumnRoles
 from sparing.validation import reward_range
 
@@ -117,17 +116,15 @@ class GivenLog:
             terminal.progress_bar(f"{'scanning' if scanned else 'reading'} the log") as bar,
         ):
             if not scanned:
-                with warnings_printed():
-                    log, notes = formats.read_log(self.path, notes=True, **keywords)
+                log, notes = formats.read_log(self.path, notes=True, **keywords)
             else:
-                with warnings_printed():
-                    rows = formats.scan(
-                        self.source,
-                        engine=engine or "local",
-                        workers=workers or None,
-                        progress=bar,
-                        **keywords,
-                    )
+                rows = formats.scan(
+                    self.source,
+                    engine=engine or "local",
+                    workers=workers or None,
+                    progress=bar,
+                    **keywords,
+                )
                 rows.progress, log = None, rows
                 notes = [rows.layout.assumed] if isinstance(rows, Scan) else []
             _print_what_was_read(log, notes)
@@ -189,20 +186,6 @@ class GivenLog:
             "actions": labels(self.source, given, words(given.pop("actions"), "actions")) or None,
             **{name: None if name in OPTIONAL and not value else value for name, value in given.items()},
         }
-
-
-@contextlib.contextmanager
-def warnings_printed() -> Iterator[None]:
-    """Print warnings about a log's columns as lines of the command."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LogWarning)
-        yield
-    for each in caught:
-        if issubclass(each.category, LogWarning):
-            text = terminal.as_cli_options(str(each.message), sys.argv[1:])
-            terminal.print_status(f"sparing: warning: {text}")
-        else:
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
 def _print_what_was_read(log: "AnyLog", notes: Sequence[str]) -> None:

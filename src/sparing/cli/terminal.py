@@ -50,9 +50,7 @@ def run(app: Callable[[], None]) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        with warnings.catch_warnings():
-            warnings.showwarning = _show_warning  # type: ignore[assignment]
-            app()
+        app()
     except SparingError as error:
         print_status(f"sparing: {as_cli_options(str(error), sys.argv[1:])}")
         sys.exit(EXIT_INTERRUPTED if isinstance(error, StoppedError) else 2)
@@ -86,14 +84,17 @@ WANTED = {
 
 
 class InOrder(TyperGroup):
-    """Lists commands in the order in which a newcomer needs them, `warm-up` last."""
+    """Lists commands in the order in which a newcomer needs them, `warm-up` last; warnings of the library become lines."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=lambda name: name == "warm-up")
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning  # type: ignore[assignment]
+                warnings.simplefilter("always", LogWarning)
+                return super().invoke(ctx)
         except typer.BadParameter as error:
             cause: Any = error.__cause__
             if hasattr(cause, "errors"):

@@ -9,7 +9,6 @@ from sparing.report import notebook
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
 
 SMALLEST_SHOWN = 0.0005
 """A mass below this would be printed as 0 %."""
@@ -138,8 +137,10 @@ class Estimate:
 
 
 @dataclass(frozen=True)
-class Evaluation:
+class Evaluation(notebook.Plotted):
     """All estimates of one policy on one log; ``evaluation["dr"]`` is that of a method.
+
+    `plot` draws the estimates with their intervals; hollow ones must not be used alone.
 
     Attributes
     ----------
@@ -161,6 +162,8 @@ class Evaluation:
     policy_cost : float or None
         Mean known cost of the policy's actions, which all values and `logged_mean` have subtracted. None if no costs are known.
     """
+
+    _figure = "sparing.evaluation.figure"
 
     estimates: tuple[Estimate, ...]
     unusable: dict[str, str]
@@ -231,22 +234,6 @@ class Evaluation:
         found = notebook.records([estimate.to_dict() for estimate in self.estimates])
         found.pop("notes", None)
         return notebook.frame(found)
-
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw the estimates with their intervals; hollow ones must not be used alone.
-
-        Parameters
-        ----------
-        axes : matplotlib.axes.Axes, optional
-            By default those of a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        from sparing.evaluation.figure import plot
-
-        return plot(self, axes)
 
     def __repr__(self) -> str:
         values = ", ".join(f"{estimate.method} {estimate.shown}" for estimate in self.estimates)

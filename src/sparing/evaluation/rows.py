@@ -12,7 +12,7 @@ from sparing.errors import LogError, SparingError
 from sparing.log import Log
 from sparing.model.boosting import Boosted
 from sparing.model.confidence import ConfidenceEllipsoids
-from sparing.model.crossfitting import Folds, PropensityFit
+from sparing.model.crossfitting import Folds, PropensityFit, out_of_fold
 from sparing.policies.policy import Policy, policy_blocks
 
 MAX_CACHED_CELLS = 2**25  # numbers that are kept rather than computed again: a quarter of a gigabyte
@@ -184,12 +184,8 @@ class RowQuantities:
         return RewardPredictions(self, self._held_out)
 
     def _held_out(self, rows: slice) -> np.ndarray:
-        contexts, fold_of = self.log.contexts[rows], self.fold_of[rows]
-        predicted = np.empty((len(contexts), self.log.n_actions))
-        for fold, theta in enumerate(value_or_raise(self.shared.fold_theta)):
-            held = np.flatnonzero(fold_of == fold)
-            predicted[held] = contexts[held] @ theta.T
-        return predicted
+        x, theta = self.log.contexts[rows], value_or_raise(self.shared.fold_theta)
+        return out_of_fold(self.fold_of[rows], self.log.n_actions, lambda fold, held: x[held] @ theta[fold].T)
 
     @property
     def supports_all(self) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -332,11 +333,12 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
                 elif model is None:
                     model = boosted_rewards(request)
                     rewards["boosted"] = model.held_out(log.contexts)
-                    rewards["stacked"] = _stacked(log, rewards)
+                    weights = reward_weights(log, rewards["greedy"], rewards["boosted"])
+                    rewards["stacked"] = weights[0] * rewards["greedy"] + weights[1] * rewards["boosted"]
                 allowed = prepare_training_data(request, name, "logged").allowed
                 tables[name] = _best_by_rewards(request, rewards[name], allowed)
             else:
-                tables[name] = _held_out_table(request, log, name)
+                tables[name] = _held_out(request, log, partial(_fitted_policy, request, name))
         except (LogError, MissingExtraError) as error:
             notes.append(f"{name} was not tried: {error}")
         request.progress.step()
@@ -347,7 +349,7 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
     trusted = extrapolation_trusted(log, fitted)
     mask = log.support.mask() if log.support.known else None
     if request.support is None and mask is not None and (mask != mask[0]).any():
-        allowed = _held_out_support(request)
+        allowed = _held_out(request, request.log, _likely_support) > 0
         for name in [name for name in BY_REWARD_MODEL if name in tables]:
             tables[name + ON_SUPPORT] = _best_by_rewards(request, rewards[name], allowed)
             if not trusted:
@@ -355,39 +357,29 @@ def fit_candidates(request: LearningRequest, candidates: Sequence[str]) -> Candi
     return CandidateSet(log, tables, fitted, model, trusted, tuple(notes))
 
 
-def _held_out_table(request: LearningRequest, log: Log, name: str) -> np.ndarray:
-    """Probabilities (n, K) by a method's policies that have not seen the row's context."""
-    from sparing.learning.learn import METHODS
-
+def _held_out(
+    request: LearningRequest, log: Log, fit: Callable[[Log], Callable[[np.ndarray], np.ndarray]]
+) -> np.ndarray:
+    """Numbers (n, K) by functions of contexts that are fitted without the row's context."""
     table = np.empty((log.n_rows, log.n_actions))
     for held in held_out_folds(request, log):
-        policy = METHODS[name](request.of_rows(log.take(~held)))
-        table[held] = policy.probabilities(log.contexts[held])
+        table[held] = fit(log.take(~held))(log.contexts[held])
     return table
 
 
+def _fitted_policy(request: LearningRequest, name: str, log: Log) -> Callable[[np.ndarray], np.ndarray]:
+    from sparing.learning.learn import METHODS
+
+    return METHODS[name](request.of_rows(log)).probabilities
+
+
 def _best_by_rewards(request: LearningRequest, rewards: np.ndarray, allowed: np.ndarray | None) -> np.ndarray:
-    """The same for the best `allowed` action (n, K) by cross-fitted rewards (n, K)."""
+    """Probabilities of the best `allowed` action (n, K) by cross-fitted rewards (n, K)."""
     return one_hot(best_actions(rewards, request.priority, allowed), request.log.n_actions)
-
-
-def _stacked(log: Log, rewards: dict[str, np.ndarray]) -> np.ndarray:
-    linear, boosted = rewards["greedy"], rewards["boosted"]
-    weights = reward_weights(log, linear, boosted)
-    return np.asarray(weights[0] * linear + weights[1] * boosted)
 
 
 def _likely_support(log: Log) -> KnownSupport:
     return KnownSupport.fixed(log.counts > 0, log.n_features).with_learned_lines(log)
-
-
-def _held_out_support(request: LearningRequest) -> np.ndarray:
-    """The actions that each context is likely to support, learned from other contexts, (n, K)."""
-    log = request.log
-    allowed = np.empty((log.n_rows, log.n_actions), dtype=bool)
-    for held in held_out_folds(request, log):
-        allowed[held] = _likely_support(log.take(~held))(log.contexts[held])
-    return allowed
 
 
 def _logged(log: Log, table: np.ndarray) -> np.ndarray:

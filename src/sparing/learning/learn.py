@@ -29,12 +29,11 @@ from sparing.learning.request import (
 from sparing.learning.ridge import RIDGES, Hyperparameters, choose_ridge, crossfitted_scores, fit_best, grid
 from sparing.log import Log
 from sparing.log.costs import CostsOption, action_costs, check_cost_units
-from sparing.log.passes import Combined
 from sparing.log.rows import AnyLog, FilteredRows, Rows, append_judged, as_rows, mean_costs
 from sparing.model.confidence import Assumptions, ConfidenceEllipsoids, positive
 from sparing.model.crossfitting import reward_parameters
-from sparing.model.statistics import Statistics, Sums
-from sparing.policies.fingerprint import FingerprintStatistic, Split, SplitFilter, TrainingFingerprint
+from sparing.model.statistics import Statistics
+from sparing.policies.fingerprint import Split, SplitFilter, TrainingFingerprint
 from sparing.policies.pi_plus import compiled_on_use, pi_plus
 from sparing.policies.policy import GreedyPolicy, PessimisticPolicy, Policy, SoftmaxPolicy
 from sparing.policies.support import KnownSupport, TablePolicy
@@ -71,15 +70,18 @@ def greedy(request: LearningRequest, *, ridge: Any = None, score: str = "argmax"
         return fit_best(request, data, grid(ridge=(ridge, RIDGES)), fit)
     request.check_rows("greedy")
     request.progress.total = 2
-    rows = request.rows
-    extra = FingerprintStatistic(rows.action_names) if request.fingerprint else None
-    choice = choose_ridge(request, ridge, to_rank=score == "argmax", extra=extra)
+    choice = choose_ridge(request, ridge, to_rank=score == "argmax")
     request.progress.step()
     sums = choice.sums
     model, notes = request.allowed_actions(sums.counts)
-    theta = reward_parameters(sums, choice.ridge)
-    policy = GreedyPolicy(rows.action_names, theta, request.priority, model, notes=notes + choice.notes)
-    return replace(policy, trained_on=choice.extra)
+    return GreedyPolicy(
+        request.rows.action_names,
+        reward_parameters(sums, choice.ridge),
+        request.priority,
+        model,
+        notes=notes + choice.notes,
+        trained_on=choice.fingerprint,
+    )
 
 
 def pessimistic(request: LearningRequest, **assumptions: Any) -> PessimisticPolicy:
@@ -88,25 +90,20 @@ def pessimistic(request: LearningRequest, **assumptions: Any) -> PessimisticPoli
     The options are those of `Assumptions.resolve`. The ridge is not chosen from the data: the radius is proved for a
     ridge that was fixed beforehand.
     """
-    request.check_rows("pessimistic")
-    request.progress.total = 2
-    rows = request.rows.select(ids=False, support=False)
-    extra = (FingerprintStatistic(rows.action_names),) if request.fingerprint else ()
-    sums, *fingerprint = rows.fold(Combined(Sums(rows), *extra))
-    request.progress.step()
+    sums, fingerprint = request.summed("pessimistic")
     model, notes = request.allowed_actions(sums.counts)
     resolved = Assumptions.resolve(sums, **assumptions)
     sets = ConfidenceEllipsoids(sums, resolved)
-    policy = PessimisticPolicy(
-        rows.action_names,
+    return PessimisticPolicy(
+        request.rows.action_names,
         sets.theta,
         sets.inverse,
         sets.radius,
         request.priority,
         model,
         notes=(*notes, str(resolved)),
+        trained_on=fingerprint,
     )
-    return replace(policy, trained_on=fingerprint[0]) if fingerprint else policy
 
 
 def pi_plus_policy(

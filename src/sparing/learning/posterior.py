@@ -1,20 +1,15 @@
 """The method `posterior`: the best posterior mean under the prior of maximum evidence, with item features if there are any."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from sparing.errors import LogError
 from sparing.learning.request import LearningRequest
 from sparing.learning.ridge import RidgeChoice
 from sparing.log import Log
-from sparing.log.passes import Combined
 from sparing.log.rows import AnyLog
-from sparing.model.crossfitting import leave_one_fold_out
 from sparing.model.posterior import ItemFeatures, fit_prior_scale, posterior_mean, resolve_items
 from sparing.model.prior import Prior
-from sparing.model.statistics import Statistics, Sums
-from sparing.policies.fingerprint import FingerprintStatistic
+from sparing.model.statistics import Statistics
 from sparing.policies.policy import GreedyPolicy
 
 RIDGE = 1.0  # of the estimates whose spread is the prior's where raw features have no constant, as in `economical`
@@ -32,19 +27,14 @@ def posterior(
     Actions learn from each other: θ_a ~ N(Wz_a, S), where z_a are the action's item features, if there are any. W, S and the
     noise are fitted to the rows. `items` replace those of the log; `prior_scale` and `noise` are estimated if not given.
     """
-    request.check_rows("posterior")
-    request.progress.total = 2
-    rows = request.rows.select(ids=False, support=False)
-    extra = (FingerprintStatistic(rows.action_names),) if request.fingerprint else ()
-    sums, *fingerprint = rows.fold(Combined(Sums(rows), *extra))
-    request.progress.step()
+    sums, fingerprint = request.summed("posterior")
     model, notes = request.allowed_actions(sums.counts)
-    prior = fitted_prior(rows, sums, items=items, scale=prior_scale, noise=noise)
+    prior = fitted_prior(request.rows, sums, items=items, scale=prior_scale, noise=noise)
     used = f"{prior.items.shape[1] - 1} item features" if prior.items.shape[1] > 1 else "no item features"
     notes = (*notes, f"prior: {prior}; noise {prior.noise:.4g}; {used}")
     theta = posterior_mean(prior, sums)
-    policy = GreedyPolicy(rows.action_names, theta, request.priority, model, "posterior", notes=notes)
-    return replace(policy, trained_on=fingerprint[0]) if fingerprint else policy
+    names, priority = request.rows.action_names, request.priority
+    return GreedyPolicy(names, theta, priority, model, "posterior", notes=notes, trained_on=fingerprint)
 
 
 def fitted_prior(
@@ -66,9 +56,4 @@ def fitted_prior(
 
 def posterior_rewards(log: Log, choice: RidgeChoice) -> np.ndarray:
     """x_i·θ̂_a (n, K), θ̂ the posterior mean by the folds that do not contain the row's context."""
-    assert choice.folds is not None
-    predicted, fold_of = np.empty((log.n_rows, log.n_actions)), choice.folds.assign_folds(log)
-    for fold, sums in enumerate(leave_one_fold_out(choice.fold_sums)):
-        held = fold_of == fold
-        predicted[held] = log.contexts[held] @ posterior_mean(fitted_prior(log, sums), sums).T
-    return predicted
+    return choice.held_out(log, lambda sums: posterior_mean(fitted_prior(log, sums), sums))

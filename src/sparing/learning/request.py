@@ -9,7 +9,10 @@ import numpy as np
 from sparing.engines import ProgressCounter
 from sparing.errors import LogError
 from sparing.log import Log, Support
+from sparing.log.passes import Combined
 from sparing.log.rows import Rows, as_rows
+from sparing.model.statistics import Statistics, Sums
+from sparing.policies.fingerprint import FingerprintStatistic, TrainingFingerprint
 from sparing.policies.policy import SupportModel
 from sparing.policies.support import KnownSupport, log_support, user_support
 from sparing.validation import integer
@@ -24,7 +27,7 @@ REL_TOLERANCE = 1e-12  # a deviation below this share of the largest reward is r
 class LearningRequest:
     """The rows to learn from, and the options that every method shares.
 
-    `fingerprint`: whether a method that only makes passes returns the fingerprint of the rows with its policy.
+    `fingerprint`: whether a method that only makes passes takes the fingerprint of the rows in the first one.
     """
 
     rows: Rows
@@ -63,6 +66,20 @@ class LearningRequest:
     def priority(self) -> np.ndarray:
         """A random order of the actions that breaks ties, (K,)."""
         return np.random.default_rng([self.seed, 21]).permutation(self.rows.n_actions)
+
+    @property
+    def gathered(self) -> tuple[FingerprintStatistic, ...]:
+        """What the first pass computes besides its own."""
+        return (FingerprintStatistic(self.rows.action_names),) if self.fingerprint else ()
+
+    def summed(self, method: str) -> tuple[Statistics, TrainingFingerprint | None]:
+        """The first of two steps: the sums of all rows, and their fingerprint if it is wanted, in one pass."""
+        self.check_rows(method)
+        self.progress.total = 2
+        rows = self.rows.select(ids=False, support=False)
+        sums, *fingerprint = rows.fold(Combined(Sums(rows), *self.gathered))
+        self.progress.step()
+        return sums, fingerprint[0] if fingerprint else None
 
     def check_rows(self, method: str) -> None:
         if not self.rows.n_rows:

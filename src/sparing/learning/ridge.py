@@ -14,12 +14,20 @@ from sparing.interval import LEVEL
 from sparing.learning.objectives import completed_rewards
 from sparing.learning.request import REL_TOLERANCE, LearningRequest, TrainingData
 from sparing.log import Log
-from sparing.log.passes import Combined, Statistic, SumOf
+from sparing.log.passes import Combined, SumOf
 from sparing.log.rows import InMemoryRows, RewardSummary, Rows, as_rows
 from sparing.log.sketches import Moments
 from sparing.model.confidence import positive
-from sparing.model.crossfitting import ContextKeys, Folds, FoldSums, leave_one_fold_out, reward_parameters
+from sparing.model.crossfitting import (
+    ContextKeys,
+    Folds,
+    FoldSums,
+    leave_one_fold_out,
+    out_of_fold,
+    reward_parameters,
+)
 from sparing.model.statistics import Statistics, Sums
+from sparing.policies.fingerprint import TrainingFingerprint
 from sparing.policies.policy import GreedyPolicy, Policy, SoftmaxPolicy
 
 Hyperparameters = dict[str, float]
@@ -36,14 +44,14 @@ SIGNED = ("k", "baseline")  # hyper-parameters that may be negative
 class RidgeChoice:
     """A ridge, and the sums of each fold of the rows it was chosen for; without folds, those of all rows as the only ones.
 
-    `extra` is the result of the extra statistic, if one was given.
+    `fingerprint` is that of the rows, if the request wants it.
     """
 
     ridge: float
     fold_sums: Sequence[Statistics]
     folds: Folds | None
     notes: tuple[str, ...] = ()
-    extra: Any = None
+    fingerprint: TrainingFingerprint | None = None
 
     @property
     def sums(self) -> Statistics:
@@ -58,11 +66,14 @@ class RidgeChoice:
         """r̂(x_i, a) of the rows it was chosen for, each by a model without its context if there are folds; (n, K)."""
         if self.folds is None:
             return log.contexts @ self.theta.T
-        predicted, fold_of = np.empty((log.n_rows, log.n_actions)), self.folds.assign_folds(log)
-        for fold, sums in enumerate(leave_one_fold_out(self.fold_sums)):
-            held = fold_of == fold
-            predicted[held] = log.contexts[held] @ reward_parameters(sums, self.ridge).T
-        return predicted
+        return self.held_out(log, lambda sums: reward_parameters(sums, self.ridge))
+
+    def held_out(self, log: Log, parameters: Callable[[Statistics], np.ndarray]) -> np.ndarray:
+        """x_i·θ̂_a of its rows, (n, K), by the parameters (K, d) of the sums without each row's fold."""
+        assert self.folds is not None
+        theta = [parameters(sums) for sums in leave_one_fold_out(self.fold_sums)]
+        fold_of, x = self.folds.assign_folds(log), log.contexts
+        return out_of_fold(fold_of, log.n_actions, lambda fold, held: x[held] @ theta[fold].T)
 
 
 def choose_ridge(
@@ -71,24 +82,23 @@ def choose_ridge(
     *,
     to_rank: bool = False,
     crossfitted: bool = False,
-    extra: Statistic[Log, Any] | None = None,
 ) -> RidgeChoice:
     """The given ridge, or the one whose reward model has the least squared error on held-out contexts.
 
     It takes one pass for a given ridge, unless folds are needed (`crossfitted`); else one for the folds, one for their
-    sums, one for the errors, and one more if two ridges compete. `extra` is gathered in the first.
+    sums, one for the errors, and one more if two ridges compete.
 
     `to_rank`: only the order of the actions counts. No argmax of predictions p changes when all are scaled or shifted,
     so ridges compete by the least Σ(r − α − β·p)² with β ≥ 0: where noise dominates, the plain error prefers a ridge so
     large that it costs the order. That error must be smaller by one standard error of the difference over the rows.
     """
-    settings, extras = grid(ridge=(ridge, RIDGES)), () if extra is None else (extra,)
+    settings = grid(ridge=(ridge, RIDGES))
     if len(settings) == 1 and not crossfitted:
         rows = request.rows.select(ids=False, support=False)
-        sums, *found = rows.fold(Combined(Sums(rows), *extras))
+        sums, *found = rows.fold(Combined(Sums(rows), *request.gathered))
         return RidgeChoice(settings[0]["ridge"], (sums,), None, (), *found)
     rows = request.rows.select(support=False)
-    keys, *found = rows.fold(Combined(ContextKeys(request.seed), *extras))
+    keys, *found = rows.fold(Combined(ContextKeys(request.seed), *request.gathered))
     folds = Folds.from_keys(keys, request.folds, request.seed) if len(keys) > 1 else None
     fold_sums, rewards = rows.fold(Combined(FoldSums(rows, folds), SumOf(RewardSummary.of)))
     best, notes = 0, []

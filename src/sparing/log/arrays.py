@@ -88,14 +88,14 @@ def find_columns(
     twice = first_repeated(names)
     if twice is not None:
         raise _column_error(source, f"two columns {shorten(twice)}", ". Rename one of them")
-    for role, name in (("action", columns.action), ("reward", columns.reward)):
+    for role, name in _required(columns):
         if name not in names:
             raise _column_error(source, f"no {role} column {shorten(name)}", _guess(source, role, name))
     _check_stored_columns(source, columns)
-    given = (columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
+    given = distinct(columns.action, columns.reward, columns.propensity, columns.eligible, columns.context_id)
     dropped = dropped_columns(source, columns)
-    cost_prefix, costs = _cost_columns(source, columns, {*distinct(*given), *dropped})
-    others = {*distinct(*given), *dropped, *costs}
+    cost_prefix, costs = _cost_columns(source, columns, {*given, *dropped})
+    others = {*given, *dropped, *costs}
     ours = tuple(name for name in _default_columns(source, others) if name not in dropped)
     named = columns.contexts if taken is None else None
     contexts = _named_columns(source, named) if named is not None else () if taken else ours
@@ -108,7 +108,7 @@ def find_columns(
         hint = ". Pass contexts=[...] with the names of the feature columns; without any, leave features out: the only feature is then a constant"
         raise _column_error(source, "no context columns x_0, x_1, … nor a list column `context`", hint)
     contexts = tuple(name for name in contexts if name not in dropped)
-    for role, name in (("action", columns.action), ("reward", columns.reward)):
+    for role, name in _required(columns):
         if name in contexts:
             raise _column_error(source, f"{shorten(name)} as the {role}, so it cannot be a feature")
     return TableColumns(
@@ -126,11 +126,14 @@ def find_columns(
     )
 
 
+def _required(columns: ColumnRoles) -> tuple[tuple[str, str], ...]:
+    """The roles that every table has, each with its column."""
+    return ("action", columns.action), ("reward", columns.reward)
+
+
 def _cost_columns(source: TableSource, columns: ColumnRoles, others: set[str]) -> tuple[str, tuple[str, ...]]:
     """The prefix and names of the cost columns; those of a table that sparing wrote are known."""
-    prefix = columns.costs
-    if prefix is None:
-        prefix = source.stored_metadata.get("cost_prefix")
+    prefix = source.stored_metadata.get("cost_prefix") if columns.costs is None else columns.costs
     if not isinstance(prefix, str):
         return "", ()
     found = tuple(name for name in source.schema.names if name.startswith(prefix) and name not in others)
@@ -144,7 +147,7 @@ def dropped_columns(source: TableSource, columns: ColumnRoles) -> tuple[str, ...
     drop = columns.drop
     dropped = () if drop is None else (drop,) if isinstance(drop, str) else tuple(drop)
     _check_present(source, dropped, "column", "in drop")
-    for role, name in (("action", columns.action), ("reward", columns.reward)):
+    for role, name in _required(columns):
         if name in dropped:
             raise _column_error(source, f"{shorten(name)} as the {role}, so it cannot be in drop")
     return dropped
@@ -154,9 +157,8 @@ def _check_stored_columns(source: TableSource, columns: ColumnRoles) -> None:
     there, features = set(source.schema.names), source.stored_metadata.get("features", {})
     for name in source.stored_metadata.get("columns", ()):
         plain = name.removeprefix(ESTIMATED_PREFIX)
-        by_name = (
-            columns.distribution == "p_" if plain.startswith("p_") else getattr(columns, plain, "") == plain
-        )
+        role, default = ("distribution", "p_") if plain.startswith("p_") else (plain, plain)
+        by_name = getattr(columns, role, "") == default
         if name not in there and (columns.contexts is None if name in features else by_name):
             raise LogError(
                 f"{source.name} has no column {shorten(name)}, which its metadata lists; it is damaged, or the column was "
@@ -228,9 +230,8 @@ def _check_present(
     if missing:
         free = [name for name in source.schema.names if name not in chosen]
         guess = ", ".join(shorten(near) for name in missing[:12] if (near := labels.suggest(name, free)))
-        hint = (
-            f". Did you mean {guess}? Name columns as the table does, or rename them there" if guess else ""
-        )
+        mend = "Name columns as the table does, or rename them there"
+        hint = f". Did you mean {guess}? {mend}" if guess else ""
         names = ", ".join(map(shorten, missing))
         raise _column_error(source, f"no {what} {names}{', named ' + where if where else ''}", hint)
 
@@ -478,9 +479,9 @@ def _json_list(text: Any) -> list[Any] | None:
         members = [labels.from_json(label) for label in value]
     except (KeyError, TypeError, ValueError):
         return None
-    return (
-        [m if m is None else labels.normalize_label(m) for m in members] if isinstance(value, list) else None
-    )
+    if not isinstance(value, list):
+        return None
+    return [m if m is None else labels.normalize_label(m) for m in members]
 
 
 def _type_error(column: pa.Array, name: str) -> LogError:

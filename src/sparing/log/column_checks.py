@@ -1,4 +1,4 @@
-"""Warnings about a table at the door: columns known only after the action, ids, repeated rows, actions that are ids.
+"""Warnings about a table at the door: columns known only after the action, ids, repeated rows.
 
 The columns are checked on the first rows of the table, so that a scan of any size pays the same for it.
 """
@@ -11,7 +11,7 @@ import numpy as np
 
 from sparing.errors import LogError
 from sparing.log.features.columns import CategoryColumn, Column, HashedColumn, NumberColumn
-from sparing.log.items import Items
+from sparing.log.features.encoder import Encoder
 from sparing.log.labels import shorten
 
 if TYPE_CHECKING:
@@ -33,15 +33,10 @@ ROWS_SPREAD = 500  # rows from which on an even spread of numbers is hardly one 
 COMMON = 0.02  # no id is in more than this share of the rows; a city or a word is
 MANY_VALUES = 20  # a number whose name is that of an id is one if it has more values
 UNIFORM = 1.63  # √n·sup|F − uniform| of whole numbers that are spread evenly, as ids are: not rejected at 1 %
-EPOCH = (
-    9e8,
-    4.2e9,
-)  # seconds since 1970 of the years 1998 to 2103, which grow from row to row and are no ids
+EPOCH = 9e8, 4.2e9  # seconds since 1970 of the years 1998 to 2103, which grow from row to row and are no ids
 DUPLICATED, FEWEST_DUPLICATES = 0.01, 5  # share and number of equal rows that are reported
-AGREEING = (
-    0.1  # of equal contexts and actions, rewards differ this much less often than others if rows are copies
-)
-ACTION_LABELS, ROWS_PER_LABEL = 100, 5.0  # labels, and rows of each, of an action column that is an id
+# Of equal contexts and actions, rewards differ this much less often than others if rows are copies.
+AGREEING = 0.1
 
 ID_NAMES = (
     re.compile(r"(^|[_\W])(id|uuid|guid)$|(customer|client|user|account|visitor|patient)$", re.IGNORECASE),
@@ -64,13 +59,13 @@ class _Head(NamedTuple):
     ids: np.ndarray | None
 
 
-def check_columns(rows: "Scan", declared: Collection[str] = ()) -> list[str]:
+def check_columns(rows: "Scan", encoder: Encoder, declared: Collection[str]) -> list[str]:
     """Return a sentence for each column that should hardly be a feature, and for duplicate rows.
 
     Columns whose kind was `declared` are no ids by mistake.
     """
-    encoder, n = rows.layout.encoder, min(HEAD_ROWS, rows.n_rows)
-    if encoder is None or n < LEAST_ROWS:
+    n = min(HEAD_ROWS, rows.n_rows)
+    if n < LEAST_ROWS:
         return []
     try:
         head = _head(rows, n)
@@ -102,18 +97,6 @@ def check_columns(rows: "Scan", declared: Collection[str] = ()) -> list[str]:
             "every copy counts as one more observation"
         )
     return found
-
-
-def check_action_labels(counts: np.ndarray, items: Items | None = None) -> list[str]:
-    """Return a sentence if the actions, with rows (K,), look like ids: hundreds of labels with a few rows each."""
-    n_labels = int((counts > 0).sum())
-    if n_labels < ACTION_LABELS or counts.sum() > ROWS_PER_LABEL * n_labels or items is not None:
-        return []
-    return [
-        f"the action column has {n_labels:,} labels with {counts.sum() / n_labels:.1f} rows each on average: is it an id? "
-        "Nothing can be learnt about such actions one by one. Name the column of what was done with action=NAME, or describe "
-        "the actions with items=..."
-    ]
 
 
 def _head(rows: "Scan", n: int) -> _Head:
@@ -236,18 +219,17 @@ def _duplicates(head: _Head, columns: list[str]) -> int:
     `columns` are the raw columns that do not tell the reward.
     """
     n, context = len(head.rewards), np.zeros(len(head.rewards), dtype=np.int64)
+    least = max(FEWEST_DUPLICATES, DUPLICATED * n)
     for name in columns:
         context = _joint(context, _codes(head.cells[name]))
-        if n - int(context.max()) - 1 < max(
-            FEWEST_DUPLICATES, DUPLICATED * n
-        ):  # hardly two contexts are equal
+        if n - int(context.max()) - 1 < least:  # hardly two contexts are equal
             return 0
     if head.ids is not None:
         context = _joint(context, np.unique(head.ids, return_inverse=True)[1])
     alike, rewards = _joint(context, head.actions), np.unique(head.rewards, return_inverse=True)[1]
     whole = _joint(alike, rewards)
     repeated = n - len(np.unique(whole))
-    if repeated < max(FEWEST_DUPLICATES, DUPLICATED * n):
+    if repeated < least:
         return 0
     differ = 1 - _pairs(whole) / _pairs(alike)
     expected = 1 - _pairs(_joint(head.actions, rewards)) / _pairs(head.actions)

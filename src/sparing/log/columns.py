@@ -56,9 +56,8 @@ def keywords_of(source: Callable[..., object]) -> Callable[[F], F]:
     def with_signature(function: F) -> F:
         signature = inspect.signature(function)
         first, *own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        theirs = [
-            each for each in inspect.signature(source).parameters.values() if each.kind is each.KEYWORD_ONLY
-        ]
+        given = inspect.signature(source).parameters.values()
+        theirs = [each for each in given if each.kind is each.KEYWORD_ONLY]
         function.__signature__ = signature.replace(parameters=[first, *theirs, *own])  # type: ignore[attr-defined]
         return function
 

@@ -61,9 +61,8 @@ class ItemTable:
                 f"item_features={wanted!r}; must be 'auto', sparing.features(...) or an encoder"
             )
         self.wanted = wanted if isinstance(wanted, Features | Encoder) else Features(others="auto")
-        self.cells = [
-            cell for _, batch in self.source.blocks([column]) for cell in batch.column(0).to_pylist()
-        ]
+        batches = (batch for _, batch in self.source.blocks([column]))
+        self.cells = [cell for batch in batches for cell in batch.column(0).to_pylist()]
 
     def labels(self, known: Sequence[Hashable]) -> list[Hashable]:
         """Each row's label, converted to the log's label if `known` has one with the same text."""
@@ -77,14 +76,17 @@ class ItemTable:
             plain = labels.normalize_label(cell)
             found.append(by_text.get(labels.label_text(plain), plain))
         if self.source.text and all(isinstance(name, int) for name in known):
-            known_labels = set(known)
-            found = [
-                label if label in known_labels else labels.whole_numbers([str(label)])[0] for label in found
-            ]
+            there = set(known)
+            found = [each if each in there else labels.whole_numbers([str(each)])[0] for each in found]
         twice = labels.first_repeated(found)
         if twice is not None:
             raise LogError(f"the item {shorten(twice)} is in two rows of the items; keep one of them")
         return found
+
+    def actions(self, known: Sequence[Hashable]) -> list[Hashable]:
+        """The known actions, then those that only the items name."""
+        there = set(known)
+        return [*known, *labels.in_order(label for label in self.labels(known) if label not in there)]
 
     def items(self, names: Sequence[Hashable]) -> Items:
         """The features of these actions; an error if one has no row."""
@@ -100,9 +102,8 @@ class ItemTable:
         if isinstance(encoder, Features):
             free = [name for name in self.source.schema.names if name != self.column]
             plan = replace(encoder, constant=False)
-            encoder = plan.fit(
-                self.source, plan.columns(free)
-            ).without_limits()  # new items may be beyond all others
+            # New items may be beyond all others.
+            encoder = plan.fit(self.source, plan.columns(free)).without_limits()
         columns = [column.column for column in encoder.columns]
         parts = [encoder.encode_batch(batch, first_row=row) for row, batch in self.source.blocks(columns)]
         rows = np.concatenate(parts)[[place[name] for name in names]]

@@ -19,6 +19,9 @@ DIGITS = re.compile(rf"[0-9]{{1,{LONGEST_NUMBER}}}")
 # Characters of an invalid value that an error message repeats.
 SHORT_LENGTH = 80
 
+# Labels, and rows of each, of an action column that is an id.
+MANY_LABELS, ROWS_PER_LABEL = 100, 5.0
+
 # Names that are compared to suggest a similar one.
 MAX_CHECKED = 1000
 
@@ -272,6 +275,18 @@ def check_action_count(count: int, what: str) -> None:
             f"{what} makes {shown} actions; a log may have {MAX_ACTIONS:,}. If the labels are ids of users or "
             "events, choose another column or field; if many are rare, put those under one label"
         )
+
+
+def check_action_labels(counts: np.ndarray, items: object = None) -> list[str]:
+    """Return a sentence if the actions, with rows (K,), look like ids: hundreds of labels with a few rows each."""
+    n_labels = int((counts > 0).sum())
+    if n_labels < MANY_LABELS or counts.sum() > ROWS_PER_LABEL * n_labels or items is not None:
+        return []
+    return [
+        f"the action column has {n_labels:,} labels with {counts.sum() / n_labels:.1f} rows each on average: is it an id? "
+        "Nothing can be learnt about such actions one by one. Name the column of what was done with action=NAME, or describe "
+        "the actions with items=..."
+    ]
 
 
 def identifiers(values: Any, n: int) -> np.ndarray | None:

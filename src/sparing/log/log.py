@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import LogError
+from sparing.hashing import context_hashes, groups_of, id_hashes, mix64
 from sparing.log import labels
 from sparing.log.costs import action_costs
 from sparing.log.features.columns import all_valid
 from sparing.log.features.encoder import Encoder
-from sparing.log.hashing import groups_of
 from sparing.log.items import Items
 from sparing.log.labels import shorten, truncate
 from sparing.log.limits import LARGEST
@@ -74,9 +74,8 @@ class Log:
     costs: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        columns = (self.contexts, self.actions, self.rewards, self.propensities, self.context_ids)
-        for array in (*columns, self.costs):
-            if array is not None:
+        for array in vars(self).values():
+            if isinstance(array, np.ndarray):
                 array.setflags(write=False)
 
     @classmethod
@@ -302,6 +301,11 @@ class Log:
         groups.setflags(write=False)
         return groups
 
+    @cached_property
+    def context_hashes(self) -> np.ndarray:
+        """Hash of each row's context, (n,), which folds, splits and fingerprints need."""
+        return context_hashes(self.contexts)
+
     @property
     def n_contexts(self) -> int:
         """Number of distinct contexts."""
@@ -349,19 +353,14 @@ class Log:
         """Known cost of the logged action in each row, (n,); 0 if no costs are known."""
         if self.costs is None:
             return np.zeros(self.n_rows)
-        return (
-            self.costs[self.actions]
-            if self.costs.ndim == 1
-            else self.costs[np.arange(self.n_rows), self.actions]
-        )
+        by_row = self.costs.ndim == 2
+        return self.costs[np.arange(self.n_rows), self.actions] if by_row else self.costs[self.actions]
 
     def net(self) -> "Log":
         """Return the same log with rewards less the known costs of the logged actions, and without costs."""
-        return (
-            self
-            if self.costs is None
-            else replace(self, rewards=self.rewards - self.logged_costs, costs=None)
-        )
+        if self.costs is None:
+            return self
+        return replace(self, rewards=self.rewards - self.logged_costs, costs=None)
 
     def __repr__(self) -> str:
         propensities = "no propensities" if self.propensities is None else "propensities"
@@ -442,23 +441,17 @@ def check_numbers(values: np.ndarray, what: str, *, first_row: int = 0) -> None:
 
 def as_costs(costs: Any, names: Sequence[Hashable]) -> np.ndarray:
     """Costs of the actions, (K,), or by row, (n, K), from a mapping, a sequence or a table."""
-    if (
-        not isinstance(costs, Mapping)
-        and getattr(costs, "ndim", np.ndim(costs) if isinstance(costs, list | tuple) else 1) == 2
-    ):
-        if hasattr(costs, "columns"):  # a frame: its columns are named by action
-            costs = _frame_columns(costs, names)
-        return floats(costs, "costs")
-    return action_costs(costs, names, error=LogError)
-
-
-def _frame_columns(frame: Any, names: Sequence[Hashable]) -> Any:
-    absent = [name for name in names if name not in list(frame.columns)]
-    if absent:
-        raise LogError(
-            f"costs has no column for action {shorten(absent[0])}; expected one an action, named by its label"
-        )
-    return frame[list(names)]
+    axes = np.ndim(costs) if isinstance(costs, list | tuple) else getattr(costs, "ndim", 1)
+    if isinstance(costs, Mapping) or axes != 2:
+        return action_costs(costs, names, error=LogError)
+    if hasattr(costs, "columns"):  # a frame: its columns are named by action
+        absent = [name for name in names if name not in list(costs.columns)]
+        if absent:
+            raise LogError(
+                f"costs has no column for action {shorten(absent[0])}; expected one an action, named by its label"
+            )
+        costs = costs[list(names)]
+    return floats(costs, "costs")
 
 
 def _as_list(values: Any, what: str) -> Any:
@@ -473,7 +466,11 @@ def floats(values: Any, what: str, *, copy: bool | None = True) -> np.ndarray:
     """Convert numbers to an array of floats; an array of floats is copied unless `copy` is None."""
     try:
         array = np.asarray(values)
-        kind = _non_numeric_kind(array)
+        kind = NON_NUMERIC_KINDS.get(array.dtype.kind)
+        if array.dtype.kind == "O" and any(
+            issubclass(each, str | bytes) for each in set(map(type, array.flat))
+        ):
+            kind = "text"
         if kind is None:
             return np.array(array, dtype=np.float64, order="C", copy=copy)
     except (TypeError, ValueError, OverflowError) as error:
@@ -481,11 +478,9 @@ def floats(values: Any, what: str, *, copy: bool | None = True) -> np.ndarray:
     raise LogError(f"{what} are not all numbers, but {kind}. Convert them to numbers first")
 
 
-def _non_numeric_kind(array: np.ndarray) -> str | None:
-    if array.dtype.kind != "O":
-        return NON_NUMERIC_KINDS.get(array.dtype.kind)
-    kinds = {type(value) for value in array.flat}
-    return "text" if any(issubclass(kind, str | bytes) for kind in kinds) else None
+def group_hashes(log: Log) -> np.ndarray:
+    """Mixed hashes (n,) of each row's context: of its id if the log has ids, else of its bytes."""
+    return mix64(log.context_hashes if log.context_ids is None else id_hashes(log.context_ids))
 
 
 def card_of(header: Log, kind: str, rows: int) -> str:
@@ -497,9 +492,8 @@ def card_of(header: Log, kind: str, rows: int) -> str:
 def _facts(log: Log) -> Iterator[tuple[str, str]]:
     more = f", … {log.n_actions - MAX_NAMES_SHOWN:,} more" if log.n_actions > MAX_NAMES_SHOWN else ""
     yield "actions", ", ".join(truncate(str(name)) for name in log.action_names[:MAX_NAMES_SHOWN]) + more
-    named = ", ".join(log.feature_names[:MAX_NAMES_SHOWN]) + (
-        ", …" if log.n_features > MAX_NAMES_SHOWN else ""
-    )
+    more = ", …" if log.n_features > MAX_NAMES_SHOWN else ""
+    named = ", ".join(log.feature_names[:MAX_NAMES_SHOWN]) + more
     yield "features", named if log.encoder.is_raw else log.encoder.described()
     if log.n_rows:
         low, high = log.rewards.min(), log.rewards.max()

@@ -219,9 +219,8 @@ class Combined(Statistic[B, tuple[Any, ...]]):
         return tuple(each.zero() for each in self.statistics)
 
     def update(self, state: tuple[Any, ...], block: B, first_row: int) -> tuple[Any, ...]:
-        return tuple(
-            each.update(part, block, first_row) for each, part in zip(self.statistics, state, strict=True)
-        )
+        pairs = zip(self.statistics, state, strict=True)
+        return tuple(each.update(part, block, first_row) for each, part in pairs)
 
     def finish(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(each.finish(part) for each, part in zip(self.statistics, state, strict=True))
@@ -323,13 +322,12 @@ def scan_rows(
     statistic: Statistic[B, S],
     make: Callable[[Any, int], B],
     *,
-    partition: Partition | None,
+    partition: Partition | None = None,
     engine: Engine,
     progress: Progress | None = None,
 ) -> S:
-    """Fold a statistic over a table; without a partition, which needs the number of rows, one worker reads all."""
-    if partition is None:
-        partition = Partition.of_table(0, len(columns))
+    """Fold a statistic over a table, by default in the partition of its cells; one worker reads a table of unknown length."""
+    partition = partition or Partition.of_table(source.rows or 0, len(columns))
     work = ScanWorker(statistic, tuple(columns), make, partition.block, partition.chunk)
     with line_numbers_in_errors(source):
         if engine.alone and partition.rows:  # as one task no part of a file is read twice
@@ -344,6 +342,5 @@ def scan_tasks(source: "TableSource", partition: Partition, workers: int) -> lis
         return [ScanTask(source, 0, 0, partition.rows or None)]
     largest = max(source.sizes)
     least = max(partition.rows // (TASKS_PER_WORKER * workers), largest if largest > partition.chunk else 0)
-    return [
-        ScanTask(*source.part(run.start, run.stop), run.start, run.stop) for run in partition.tasks(least)
-    ]
+    runs = partition.tasks(least)
+    return [ScanTask(*source.part(run.start, run.stop), run.start, run.stop) for run in runs]

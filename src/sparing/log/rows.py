@@ -201,9 +201,8 @@ class FilteredRows(Rows):
         if isinstance(self.rows, InMemoryRows) or (ids and support):
             return self
         # The filter may need ids, and all features.
-        return FilteredRows(
-            self.rows.select(ids=ids or self.keep.ids, support=support), self.keep, self.n_rows
-        )
+        rows = self.rows.select(ids=ids or self.keep.ids, support=support)
+        return FilteredRows(rows, self.keep, self.n_rows)
 
 
 class BlocksInMemory(Rows):
@@ -279,22 +278,13 @@ def concatenate_logs(header: Log, parts: Sequence[Log]) -> Log:
         else:
             support.add_distribution(chances)
 
-    def of(name: str) -> Any:
-        arrays = [getattr(part, name) for part in parts]
-        return None if arrays[0] is None else np.concatenate(arrays)
-
-    return replace(
-        header,
-        contexts=of("contexts"),
-        actions=of("actions"),
-        rewards=of("rewards"),
-        propensities=of("propensities"),
-        support=support.build()
-        if header.support.known
-        else header.support.unknown(sum(map(len, parts)), header.n_actions),
-        context_ids=of("context_ids"),
-        costs=header.costs if header.costs is None or header.costs.ndim == 1 else of("costs"),
-    )
+    names = ["contexts", "actions", "rewards", "propensities", "context_ids"]
+    names += [] if header.costs is None or header.costs.ndim == 1 else ["costs"]
+    columns = {name: [getattr(part, name) for part in parts] for name in names}
+    joined: Any = {name: None if some[0] is None else np.concatenate(some) for name, some in columns.items()}
+    known = header.support.known
+    unknown = Support.unknown(sum(map(len, parts)), header.n_actions)
+    return replace(header, support=support.build() if known else unknown, **joined)
 
 
 def append_judged(log: Log, judged: Log) -> Log:

@@ -31,7 +31,6 @@ from sparing.log.log import Log, as_costs, check_features, check_numbers
 from sparing.log.passes import (
     ColumnarBlock,
     Combined,
-    Partition,
     Statistic,
     SumOf,
     line_numbers_in_errors,
@@ -57,15 +56,12 @@ class TableLayout:
     columns: TableColumns
     names: tuple[Hashable, ...]
     index: dict[Hashable, int]  # of each label, and of its text if the table holds text
-    encoder: Encoder | None
-    stored_encoder: Encoder | None  # what encoded the columns before they were written
-    feature_names: list[str] | None  # of features that are read as they are, unless they are lists
-    probability_columns: tuple[str, ...]  # in the order of the actions; empty if the table has none
+    encoder: Encoder | None  # of columns that are not read as they are
+    features: Encoder  # the encoder of the log
+    lists: bool  # contexts are the lists of one column
     items: Items | None
-    n_features: int
     n_rows: int
     feature_subset: tuple[int, ...] | None = None  # indices of the features that are read; None: all
-    cost_columns: tuple[str, ...] = ()  # in the order of the actions; empty if the table has none
     costs: np.ndarray | None = None  # of each action in every row
     # of numbers as text, unless as computers write them
     notations: Mapping[str, Notation] = field(default_factory=dict)
@@ -75,13 +71,12 @@ class TableLayout:
         self, *, ids: bool = True, support: bool = True, features: Collection[int] | None = None
     ) -> "TableLayout":
         """The layout without columns of ids, of propensities and supports, or of other features, as in `Rows.select`."""
-        layout, columns = self, self.columns
+        columns = self.columns
         if not ids:
             columns = replace(columns, context_id=None)
         if not support:
             columns = replace(columns, propensity=None, eligible=None, distribution=(), prefix="", costs=())
-            layout = replace(layout, probability_columns=(), cost_columns=())
-        layout = replace(layout, columns=columns)
+        layout = replace(self, columns=columns)
         return layout if features is None else layout._with_features(features)
 
     def _with_features(self, features: Collection[int]) -> "TableLayout":
@@ -89,7 +84,7 @@ class TableLayout:
         names = self.columns.contexts
         if self.encoder is not None:
             names = self.encoder.columns_of(features)
-        elif len(names) == self.n_features:
+        elif not self.lists:
             names = tuple(name for place, name in enumerate(names) if place in features)
         if len(names) == len(self.columns.contexts):
             return self
@@ -110,28 +105,23 @@ class TableLayout:
         if columns.context_id:
             ids = batch.column(columns.context_id)
             parts["context_ids"] = arrays.context_ids(ids, columns.context_id, first_row=first_row)
-        if self.probability_columns:
-            table = np.column_stack(
-                [self._numbers(batch, name, first_row) for name in self.probability_columns]
-            )
+        if columns.distribution:
+            table = self._table(batch, columns.distribution, first_row)
             support.add_distribution(table)
             if not columns.estimated:
                 parts["logged_probabilities"] = table[np.arange(len(table)), actions]
-        if self.cost_columns:
-            parts["costs"] = np.column_stack(
-                [self._numbers(batch, name, first_row) for name in self.cost_columns]
-            )
-        elif self.costs is not None:
-            parts["costs"] = self.costs
-        if not self.probability_columns and columns.eligible:
+        elif columns.eligible:
             column = batch.column(columns.eligible)
             support.add_sets(*arrays.eligible_sets(column, columns.eligible, self.index, first_row=first_row))
+        if columns.costs:
+            parts["costs"] = self._table(batch, columns.costs, first_row)
+        elif self.costs is not None:
+            parts["costs"] = self.costs
         log = Log.from_indices(
             actions=actions,
             action_names=self.names,
-            support=support.build() if self.probability_columns or columns.eligible else None,
-            feature_names=self.feature_names,
-            encoder=self.encoder or self.stored_encoder,
+            support=support.build() if columns.distribution or columns.eligible else None,
+            encoder=self.features,
             first_row=first_row,
             **parts,
         )
@@ -142,16 +132,14 @@ class TableLayout:
         """Whether a row is an action, a reward and one raw number a feature, each in a column of its own."""
         columns = self.columns
         few = columns.all == (*columns.contexts, columns.action, columns.reward)
-        named = self.feature_names is not None  # neither lists nor an encoder's
-        return few and named and self.feature_subset is None
+        return few and self.encoder is None and not self.lists and self.feature_subset is None
 
     def columnar(self, batch: pa.RecordBatch, first_row: int = 0) -> ColumnarBlock:
         """The rows of a batch as columns, if the layout is plain; checked as `log` does."""
         actions = self.actions(batch, first_row)
         contexts = [self._numbers(batch, name, first_row, feature=True) for name in self.columns.contexts]
         rewards = self._numbers(batch, self.columns.reward, first_row)
-        names = self.stored_encoder.names if self.stored_encoder else self.feature_names
-        check_features(contexts, names, first_row=first_row)
+        check_features(contexts, self.features.names, first_row=first_row)
         check_numbers(rewards, "reward", first_row=first_row)
         return ColumnarBlock(contexts, actions, rewards)
 
@@ -166,21 +154,21 @@ class TableLayout:
             among = None if self.feature_subset is None else self.columns.contexts
             return self.encoder.encode_batch(batch, first_row=first_row, among=among)
         if self.feature_subset is not None:
-            table = np.zeros((batch.num_rows, self.n_features))
+            table = np.zeros((batch.num_rows, self.features.size))
             for place, name in zip(self.feature_subset, self.columns.contexts, strict=True):
                 table[:, place] = self._numbers(batch, name, first_row, feature=True)
             return table
-        return arrays.features(
-            batch, self.columns.contexts, first_row=first_row, width=self.n_features, notations=self.notations
-        )
+        names, width = self.columns.contexts, self.features.size
+        return arrays.features(batch, names, first_row=first_row, width=width, notations=self.notations)
+
+    def _table(self, batch: pa.RecordBatch, names: Sequence[str], first_row: int) -> np.ndarray:
+        return np.column_stack([self._numbers(batch, name, first_row) for name in names])
 
     def _numbers(
         self, batch: pa.RecordBatch, name: str, first_row: int, *, feature: bool = False
     ) -> np.ndarray:
-        notation = self.notations.get(name)
-        return arrays.numbers(
-            batch.column(name), name, first_row=first_row, feature=feature, notation=notation
-        )
+        column, notation = batch.column(name), self.notations.get(name)
+        return arrays.numbers(column, name, first_row=first_row, feature=feature, notation=notation)
 
 
 def infer_layout(
@@ -201,26 +189,17 @@ def infer_layout(
         plan or Features(), found.contexts if plan else (), source.dialect.dates, frozenset(coded)
     )
     readings = NumberReadings(_numeric_texts(source, found, plan, fixed))
-    labelled = _ActionLabels(
-        found.action if names is None else "", found.eligible or "" if names is None else ""
-    )
+    labelled = [_ActionLabels(found.action, found.eligible)] if names is None else []
     rows = source.rows
     notations: dict[str, Notation] = {}
     assumed = ""
     if plan is not None or names is None or rows is None or readings.columns:
-        used = arrays.distinct(
-            *profiles.columns, labelled.action or found.action, labelled.eligible or None, *readings.columns
-        )
-        partition = None if rows is None else Partition.of_table(rows, len(used))
-        statistic = Combined(profiles, labelled, readings, SumOf(_count))
-        columns, seen, numbers, rows = scan_rows(
-            source.with_dictionaries(coded),
-            used,
-            statistic,
-            identity_batch,
-            partition=partition,
-            engine=engine,
-            progress=progress,
+        sets = found.eligible if names is None else None
+        used = arrays.distinct(*profiles.columns, found.action, sets, *readings.columns)
+        statistic = Combined(profiles, readings, SumOf(_count), *labelled)
+        table = source.with_dictionaries(coded)
+        columns, numbers, rows, *seen = scan_rows(
+            table, used, statistic, identity_batch, engine=engine, progress=progress
         )
         marks = () if fixed is None else fixed.decimal_marks
         notations = settle(source, columns, dict(zip(readings.columns, numbers, strict=True)), marks)
@@ -232,26 +211,27 @@ def infer_layout(
             fixed = plan.fitted(source, columns, engine)
             fixed = replace(fixed, left_out=(*fixed.left_out, *dropped), roles=found.others)
         if names is None:
-            names = _seen_names(source, seen)
+            names = _seen_names(source, *seen)
     if not rows:
         raise LogError(f"{source.name} has no rows; {ONE_A_DECISION}")
     assert names is not None
     index: dict[Hashable, int] = {name: i for i, name in enumerate(names)}
     if source.text or source.stored_metadata:
         index.update(labels.labels_by_text(names).items())
-    named = _feature_names(source, found) if fixed is None else list(fixed.names)
+    lists = fixed is None and _are_lists(source, found)
     return TableLayout(
-        columns=found,
+        columns=replace(
+            found,
+            distribution=_columns_by_action("probability", found.prefix, found.distribution, names),
+            costs=_columns_by_action("cost", found.cost_prefix, found.costs, names),
+        ),
         names=names,
         index=index,
         encoder=fixed,
-        stored_encoder=_stored_encoder(source, found, named) if fixed is None else None,
-        feature_names=named if fixed is None else None,
-        probability_columns=_columns_by_action("probability", found.prefix, found.distribution, names),
-        cost_columns=_columns_by_action("cost", found.cost_prefix, found.costs, names),
+        features=_list_encoder(source, found) if lists else fixed or _raw_encoder(source, found),
+        lists=lists,
         costs=_constant_costs(source, roles, names),
         items=_stored_items(source, names),
-        n_features=_list_length(source, found) if named is None else len(named),
         n_rows=rows,
         notations=notations,
         assumed=assumed,
@@ -298,46 +278,48 @@ def _assumptions(
         **{unit: [name for name, each in notations.items() if each.unit == unit] for unit in units},
     }
     for profile in profiles:
-        kind = profile.kind
-        if profile.spec.kind == "auto" and kind == "bool" and len(profile.counts) == 2:
-            columns.setdefault(f"{'/'.join(sorted(profile.counts))} as truth values", []).append(
-                profile.column
-            )
-        if profile.spec.kind == "auto" and kind in TIME_KINDS.values():
-            columns.setdefault(f"the {kind.removeprefix('time-').replace('-', ' ')}", []).append(
-                profile.column
-            )
-    said = [*source.assumed, *(f"{what} in {_listed(names)}" for what, names in columns.items() if names)]
+        kind, what = profile.kind if profile.spec.kind == "auto" else "", ""
+        if kind == "bool" and len(profile.counts) == 2:
+            what = f"{'/'.join(sorted(profile.counts))} as truth values"
+        elif kind in TIME_KINDS.values():
+            what = f"the {kind.removeprefix('time-').replace('-', ' ')}"
+        columns.setdefault(what, []).append(profile.column)
+    said = [
+        *source.assumed,
+        *(f"{what} in {_listed(names)}" for what, names in columns.items() if what and names),
+    ]
     return f"Assumed: {'; '.join(said)}." if said else ""
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(shorten, names[:SHOWN])) + (
-        f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-    )
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(map(shorten, names[:SHOWN])) + more
 
 
-def _list_length(source: TableSource, columns: TableColumns) -> int:
+def _are_lists(source: TableSource, columns: TableColumns) -> bool:
+    names = columns.contexts
+    return len(names) == 1 and arrays.is_list(source.schema.field(names[0]).type)
+
+
+def _list_encoder(source: TableSource, columns: TableColumns) -> Encoder:
     _, first = next(source.blocks(columns.contexts, stop=1))
     length = arrays.features(first, columns.contexts, first_row=0).shape[1]
     if not length:
         raise LogError(f"{columns.contexts[0]} at row 0 is an empty list; expected a feature or more")
-    return int(length)
+    return Encoder.raw(labels.feature_names(None, length))
 
 
 @dataclass(frozen=True)
 class _ActionLabels(Statistic[pa.RecordBatch, "set[Hashable]"]):
-    # An empty name means that the column is not read.
     action: str
-    eligible: str
+    eligible: str | None
 
     def zero(self) -> set[Hashable]:
         return set()
 
     def update(self, state: set[Hashable], block: pa.RecordBatch, first_row: int) -> set[Hashable]:
-        if self.action:
-            state.update(arrays.distinct_labels(block.column(self.action), self.action))
-        if self.eligible:
+        state.update(arrays.distinct_labels(block.column(self.action), self.action))
+        if self.eligible is not None:
             sets = block.column(self.eligible)
             state.update(arrays.distinct_set_labels(sets, self.eligible, first_row=first_row))
         return state
@@ -367,20 +349,17 @@ def _resolve_columns(
             raise SettingError(
                 f"{source.name} was written with its features encoded; leave features out, or read the raw table"
             )
-        return arrays.find_columns(source, roles, raw=True), None, None
+        features = "raw"
     if isinstance(features, Encoder) and not features.is_raw:
         known = [column.column for column in features.columns]
         return arrays.find_columns(source, roles, taken=lambda _: known), None, features
     if isinstance(features, Features):
-        found = arrays.find_columns(source, roles, taken=features.columns)
-    elif features == "auto" and roles.contexts is None:
-        found = arrays.find_columns(source, roles, taken=tuple)
-    else:
-        found = arrays.find_columns(source, roles, raw=features == "raw" or isinstance(features, Encoder))
-        if found.raw and features != "auto":
-            return found, None, None
-    if isinstance(features, Features):
-        return found, features, None
+        return arrays.find_columns(source, roles, taken=features.columns), features, None
+    every = tuple if features == "auto" and roles.contexts is None else None
+    raw = features == "raw" or isinstance(features, Encoder)
+    found = arrays.find_columns(source, roles, taken=every, raw=raw)
+    if found.raw and features != "auto":
+        return found, None, None
     named = () if roles.contexts is None else found.contexts
     return found, Features(tuple((name, ColumnSpec("auto")) for name in named), others="auto"), None
 
@@ -406,25 +385,16 @@ def _seen_names(source: TableSource, seen: set[Hashable]) -> tuple[Hashable, ...
     return labels.in_order(whole_numbers(map(labels.label_text, seen)) if source.text else seen)
 
 
-def _feature_names(source: TableSource, columns: TableColumns) -> list[str] | None:
-    names = columns.contexts
-    if len(names) == 1 and arrays.is_list(source.schema.field(names[0]).type):
-        return None
+def _raw_encoder(source: TableSource, columns: TableColumns) -> Encoder:
+    """The encoder of numbers that are read as they are: what encoded them before they were written, or a raw one."""
+    saved, names = source.stored_metadata.get("encoder"), columns.contexts
     written = source.stored_metadata.get("features", {})
-    features = [
-        written.get(name, name if DIGITS.fullmatch(name[2:]) else name.removeprefix("x_")) for name in names
-    ]
-    return features if len(set(features)) == len(features) else list(names)
-
-
-def _stored_encoder(
-    source: TableSource, columns: TableColumns, names: Sequence[str] | None
-) -> Encoder | None:
-    saved = source.stored_metadata.get("encoder")
-    if saved is None or columns.contexts != tuple(source.stored_metadata["features"]):
-        return None if names is None else Encoder.raw(names, columns.others)
+    if saved is None or names != tuple(written):
+        plain = [name if DIGITS.fullmatch(name[2:]) else name.removeprefix("x_") for name in names]
+        features = [written.get(name, own) for name, own in zip(names, plain, strict=True)]
+        return Encoder.raw(features if len(set(features)) == len(features) else names, columns.others)
     encoder = Encoder.from_header(saved)
-    if encoder.names != tuple(source.stored_metadata["features"].values()):
+    if encoder.names != tuple(written.values()):
         raise LogError(f"{source.name} carries features that are not those of its columns. Write it again")
     return encoder
 
@@ -628,12 +598,10 @@ def scan_table(
     if items is not None:
         label = columns.get("action", "action")
         about = ItemTable(items, label, item_features, decimal=decimal, dates=dates)
-        new = [label for label in about.labels(layout.names) if label not in set(layout.names)]
-        if new and actions is None:
-            every = [*layout.names, *labels.in_order(new)]
+        every = about.actions(layout.names)
+        if actions is None and len(every) > len(layout.names):
             encoder = layout.encoder or features
-            assumed = layout.assumed
-            layout = infer_layout(table, roles, actions=every, features=encoder, engine=chosen)
-            layout = replace(layout, assumed=assumed)
+            again = infer_layout(table, roles, actions=every, features=encoder, engine=chosen)
+            layout = replace(again, assumed=layout.assumed)
         layout = replace(layout, items=about.items(layout.names))
     return Scan(table, layout, chosen, progress)

@@ -60,9 +60,8 @@ class QuantileSketch:
         """
         bits = (values + 0.0).view(np.uint64)
         place = np.searchsorted(low, bits, side="right") - 1
-        return cls.of(
-            np.where(place < 0, 0, np.minimum(bits, high[place])).astype(np.uint64).view(np.float64)
-        )
+        moved = np.where(place < 0, 0, np.minimum(bits, high[place])).astype(np.uint64)
+        return cls.of(moved.view(np.float64))
 
     def __add__(self, other: "QuantileSketch") -> "QuantileSketch":
         shift = max(self.shift, other.shift)
@@ -80,14 +79,9 @@ class QuantileSketch:
         """Drop as few of the last bits as possible; the highest bit in which neighbours differ separates them."""
         if len(self.keys) <= MAX_VALUES:
             return self
-        apart, low, high = self.keys[1:] ^ self.keys[:-1], 1, 64
-        while low < high:
-            middle = (low + high) // 2
-            if np.count_nonzero(apart >> np.uint64(middle)) < MAX_VALUES:
-                high = middle
-            else:
-                low = middle + 1
-        return self._shifted(self.shift + low)
+        apart = self.keys[1:] ^ self.keys[:-1]
+        largest_joined = int(np.partition(apart, -MAX_VALUES)[-MAX_VALUES])
+        return self._shifted(self.shift + largest_joined.bit_length())
 
     @property
     def exact(self) -> bool:
@@ -268,13 +262,8 @@ class PowerSums:
             return cls(len(values))
         scaled = values / largest
         squares = scaled * scaled
-        return cls(
-            len(values),
-            largest,
-            float(scaled.sum()),
-            float(squares.sum()),
-            float((squares * squares).sum()),
-        )
+        sums = (float(powers.sum()) for powers in (scaled, squares, squares * squares))
+        return cls(len(values), largest, *sums)
 
     def __add__(self, other: "PowerSums") -> "PowerSums":
         largest = max(self.largest, other.largest)

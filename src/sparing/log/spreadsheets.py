@@ -163,10 +163,8 @@ def _fill_merged(rows: Cells, ranges: Sequence[tuple[tuple[int, int], tuple[int,
 def _header_row(rows: Cells) -> int | None:
     """The first row with the most texts among the first ones: titles have fewer, rows of data have numbers too."""
     there = [place for place, row in enumerate(rows) if any(cell != "" for cell in row)][:HEADER_ROWS]
-    texts = {
-        place: sum(isinstance(cell, str) and cell.strip() != "" for cell in rows[place]) for place in there
-    }
-    return max(texts, key=lambda place: (texts[place], -place)) if any(texts.values()) else None
+    texts = [sum(isinstance(cell, str) and cell.strip() != "" for cell in rows[place]) for place in there]
+    return there[texts.index(max(texts))] if any(texts) else None
 
 
 def _table(rows: Cells, head: int) -> "tuple[pa.Table, np.ndarray, list[str]]":
@@ -184,10 +182,9 @@ def _table(rows: Cells, head: int) -> "tuple[pa.Table, np.ndarray, list[str]]":
         name = name or f"Unnamed: {column}"
         seen[name] += 1
         if seen[name] > 1:
-            notes.append(
-                f"{shorten(f'{name} ({seen[name]})')} for the column that is the {seen[name]}. {shorten(name)}"
-            )
-            name = f"{name} ({seen[name]})"
+            again = f"{name} ({seen[name]})"
+            notes.append(f"{shorten(again)} for the column that is the {seen[name]}. {shorten(name)}")
+            name = again
         array, note = _column([None if cell == "" else cell for cell in cells_])
         names.append(name)
         arrays.append(array)
@@ -211,10 +208,8 @@ def _column(values: list[Any]) -> "tuple[pa.Array, str]":
     if kinds == {"bool"}:
         return pa.array(values, pa.bool_()), ""
     if kinds == {"date"}:
-        moments = [
-            value if isinstance(value, datetime | None) else datetime.combine(value, time())
-            for value in values
-        ]
+        midnight = time()
+        moments = [v if isinstance(v, datetime | None) else datetime.combine(v, midnight) for v in values]
         return pa.array(moments, pa.timestamp("us")), ""
     # Numbers among texts of numbers must be read alike with a decimal point and with a comma.
     numerals = all(cells.is_numeral(value) for value in values if isinstance(value, str) and value.strip())
@@ -234,9 +229,7 @@ def _kind(value: Any) -> str:
 
 def _hours(value: time | timedelta) -> float:
     if isinstance(value, time):
-        value = timedelta(
-            hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
-        )
+        value = datetime.combine(date.min, value) - datetime.min
     return value / timedelta(hours=1)
 
 

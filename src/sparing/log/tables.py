@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -190,10 +190,7 @@ def open_table(source: Any, dialect: Dialect = PLAIN) -> TableSource:
     Folders named `day=2026-01-31` add a column `day`.
     """
     if not is_path(source):
-        table = _arrow_table(source)
-        return _InMemoryTable(
-            name="the table", schema=table.schema, table=table, sizes=(table.num_rows,), dialect=dialect
-        )
+        return _InMemoryTable.of(_arrow_table(source), "the table", dialect=dialect)
     import pyarrow.fs as fs
 
     text = os.fspath(source)
@@ -215,10 +212,14 @@ def open_table(source: Any, dialect: Dialect = PLAIN) -> TableSource:
 class _InMemoryTable(TableSource):
     table: "pa.Table"
 
+    @classmethod
+    def of(cls, table: "pa.Table", name: str, **others: Any) -> Self:
+        return cls(name=name, schema=table.schema, table=table, sizes=(table.num_rows,), **others)
+
     def batches(self, columns: list[str], step: int, parts: Sequence[int] | None) -> "Batches":
         yield from self.table.select(columns).to_batches(max_chunksize=step)  # the table is its only part
 
-    def part(self, start: int, stop: int) -> tuple[TableSource, int]:
+    def part(self, start: int, stop: int) -> tuple[Self, int]:
         table = self.table.slice(start, stop - start)
         return replace(self, table=table, sizes=(table.num_rows,)), start
 
@@ -246,10 +247,9 @@ class _Sheet(_InMemoryTable):
         path, _, sheet = self.name.rpartition(", sheet ")
         return (f"row {row} of the sheet {sheet} of {Path(path).name}" for row in self.row_numbers.tolist())
 
-    def part(self, start: int, stop: int) -> tuple[TableSource, int]:
-        table = self.table.slice(start, stop - start)
-        rows = self.row_numbers[start:stop]
-        return replace(self, table=table, sizes=(table.num_rows,), row_numbers=rows), start
+    def part(self, start: int, stop: int) -> tuple[Self, int]:
+        part, first = super().part(start, stop)
+        return replace(part, row_numbers=self.row_numbers[start:stop]), first
 
 
 def _arrow_table(source: Any) -> "pa.Table":
@@ -310,7 +310,7 @@ def _open_json_lines(path: str, filesystem: Any, dialect: Dialect) -> TableSourc
     if filesystem.type_name != "local":
         raise LogError(f"{path}: JSON lines are read from local files only. Convert them to Parquet first")
     table, errors = text_files.read_json_lines(Path(path))
-    return _JsonLines(name=path, schema=table.schema, table=table, sizes=(table.num_rows,), errors=errors)
+    return _JsonLines.of(table, path, errors=errors)
 
 
 def _open_spreadsheet(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
@@ -318,15 +318,8 @@ def _open_spreadsheet(path: str, filesystem: Any, dialect: Dialect) -> TableSour
 
     with filesystem.open_input_file(path) as file:
         sheet = read_sheet(file.read(), path, dialect.sheet)
-    return _Sheet(
-        name=f"{path}, sheet {shorten(sheet.name)}",
-        schema=sheet.table.schema,
-        table=sheet.table,
-        sizes=(sheet.table.num_rows,),
-        row_numbers=sheet.row_numbers,
-        assumed=sheet.assumed,
-        plain_numbers=False,
-    )
+    name, rows = f"{path}, sheet {shorten(sheet.name)}", sheet.row_numbers
+    return _Sheet.of(sheet.table, name, row_numbers=rows, assumed=sheet.assumed, plain_numbers=False)
 
 
 def _open_parquet(path: str, filesystem: Any, dialect: Dialect) -> TableSource:
@@ -416,7 +409,7 @@ def _open_csv(path: str, filesystem: Any, dialect: Dialect, *, gaps: bool = True
         empty_is_null=gaps,
         delimiter=delimiter,
         encoding=encoding,
-        assumed=tuple(filter(None, [assumed])),
+        assumed=(assumed,) if assumed else (),
         plain_numbers=delimiter == ",",
     )
 
@@ -455,13 +448,16 @@ class _Csv(TableSource):
             strings_can_be_null=self.empty_is_null,
             quoted_strings_can_be_null=False,
         )
+        encoding = (
+            "utf8" if self.encoding == text_files.UTF8 else self.encoding
+        )  # Arrow skips its mark by itself
         with readable_errors(self.name):
             try:
                 with (
                     _open_text(self.name, self.filesystem) as stream,
                     pc.open_csv(
                         stream,
-                        read_options=pc.ReadOptions(block_size=CSV_BLOCK, encoding=self._arrow_encoding),
+                        read_options=pc.ReadOptions(block_size=CSV_BLOCK, encoding=encoding),
                         parse_options=pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                         convert_options=options,
                     ) as reader,
@@ -471,10 +467,6 @@ class _Csv(TableSource):
                 with _open_text(self.name, self.filesystem) as stream:
                     text_files.check_csv_cells(stream, self.name, self.delimiter, self.encoding)
                 raise
-
-    @property
-    def _arrow_encoding(self) -> str:
-        return "utf8" if self.encoding == text_files.UTF8 else self.encoding  # Arrow skips its mark by itself
 
     def line_names(self) -> Iterator[str]:
         with _open_text(self.name, self.filesystem) as stream:
@@ -500,17 +492,14 @@ def _find_files(source: str) -> tuple[Any, list[str], str]:
     if wild and not (filesystem.type_name == "local" and Path(path).exists()):
         root = path[: wild.start()].rpartition("/")[0]
         wanted = PurePosixPath(path).parts
-        paths = [
-            each for each in _list(filesystem, root or ".") if _matches(PurePosixPath(each).parts, wanted)
-        ]
-        return filesystem, paths, root
+        there = _list(filesystem, root or ".")
+        return filesystem, [path for path in there if _matches(PurePosixPath(path).parts, wanted)], root
     with readable_errors(shown, "cannot be reached"):
         info = filesystem.get_file_info(path)
     if info.type != fs.FileType.Directory:
         return filesystem, [path], str(PurePosixPath(path).parent)
-    inside = PurePosixPath(path)
-    paths = [each for each in _list(filesystem, path) if _is_table(PurePosixPath(each), inside)]
-    return filesystem, paths, path
+    there = _list(filesystem, path)
+    return filesystem, [each for each in there if _is_table(PurePosixPath(each), PurePosixPath(path))], path
 
 
 def _split_uri(uri: str) -> tuple[str, str]:
@@ -640,10 +629,8 @@ class _Fragments(TableSource):
             values = {key: pa.scalar(partition[key]).cast(self.schema.field(key).type) for key in partition}
             coded = replace(file, dictionary_columns=self.dictionary_columns)
             for batch in coded.batches(read, step, own):
-                arrays = [
-                    pa.repeat(values[name], batch.num_rows) if name in values else batch.column(name)
-                    for name in columns
-                ]
+                added = {name: pa.repeat(value, batch.num_rows) for name, value in values.items()}
+                arrays = [added[name] if name in added else batch.column(name) for name in columns]
                 yield pa.record_batch(arrays, names=columns)
 
     def line_names(self) -> Iterator[str]:
@@ -652,10 +639,9 @@ class _Fragments(TableSource):
     def part(self, start: int, stop: int) -> tuple[TableSource, int]:
         if not self.sizes:
             return self, 0
-        rows = np.array([sum(file.sizes) for file in self.files])
-        ends = np.cumsum(rows)
-        some = np.flatnonzero((ends > start) & (ends - rows < stop)).tolist()
-        files = tuple(self.files[i] for i in some)
-        partitions = tuple(self.partitions[i] for i in some)
-        part = replace(self, files=files, partitions=partitions, sizes=_sizes(files))
-        return part, int(ends[some[0]] - rows[some[0]])
+        rows = [sum(file.sizes) for file in self.files]
+        firsts = [0, *itertools.accumulate(rows)]
+        some = [i for i in range(len(rows)) if firsts[i] < stop and firsts[i + 1] > start]
+        chosen = slice(some[0], some[-1] + 1)
+        files, partitions = self.files[chosen], self.partitions[chosen]
+        return replace(self, files=files, partitions=partitions, sizes=_sizes(files)), firsts[some[0]]

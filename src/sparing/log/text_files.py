@@ -38,6 +38,7 @@ WRITTEN = tuple(ending for ending, kind in KINDS.items() if kind not in ("json",
 UNSUPPORTED_ENDINGS = {".json": ". If it has one object per line, rename it to .jsonl"}
 
 GZIP = b"\x1f\x8b"
+DELIMITER = re.compile(r'[^"\r\n\x80-\U0010ffff]')
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab"}
 TAB = {"tab": "\t", "\\t": "\t"}
 LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
@@ -45,13 +46,8 @@ LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)?")
 # With more columns, field names are assumed to contain ids by mistake.
 MAX_JSON_COLUMNS = 10_000
 
-JSON_TYPES: dict[type, str] = {
-    bool: "a truth value",
-    int: "a number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-}
+NUMBER = "a number"
+JSON_TYPES = {bool: "a truth value", int: NUMBER, float: NUMBER, str: "a text", list: "a list"}
 ONE_TYPE = "Make it one kind in every line, or leave it out: name the columns to take with contexts=[...]"
 
 
@@ -189,10 +185,8 @@ def encoding_of(head: bytes, name: str) -> tuple[str, str]:
     """Return the encoding of a text file that begins with these bytes, and what was assumed; empty for UTF-8."""
     for bom, encoding in BOMS.items():
         if head.startswith(bom):
-            return (
-                encoding,
-                "" if encoding == UTF8 else f"the encoding {encoding.upper()}, by its first bytes",
-            )
+            said = f"the encoding {encoding.upper()}, by its first bytes"
+            return encoding, "" if encoding == UTF8 else said
     try:
         codecs.getincrementaldecoder(UTF8)().decode(head)
     except UnicodeDecodeError:
@@ -234,12 +228,7 @@ class Dialect:
 
     def __post_init__(self) -> None:
         delimiter = TAB.get(self.delimiter or "", self.delimiter)
-        if delimiter is not None and not (
-            isinstance(delimiter, str)
-            and len(delimiter) == 1
-            and delimiter.isascii()
-            and delimiter not in '"\r\n'
-        ):
+        if delimiter is not None and not (isinstance(delimiter, str) and DELIMITER.fullmatch(delimiter)):
             raise SettingError(
                 f"delimiter={self.delimiter!r}; must be one character such as ; or |, or 'tab'"
             )

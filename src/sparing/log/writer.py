@@ -50,11 +50,16 @@ class SupportSummary:
 
 
 class LogStream:
-    """A log that is written block by block; `summary` is that of the blocks written so far."""
+    """A log that is written block by block, in a format that may need propensities; `summary` is that of the blocks so far."""
 
-    def __init__(self, log: AnyLog) -> None:
+    def __init__(self, log: AnyLog, needs_propensities: str = "") -> None:
         self.rows = as_rows(log)
         self.header = self.rows.header
+        if needs_propensities and self.header.propensities is None:
+            raise LogError(
+                f"{needs_propensities} needs the probability of every logged action, and this log has none. Estimate them "
+                "first, or write a format that does not need them (obp, a table)"
+            )
         self.summary = SupportSummary.of(self.header)
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
@@ -121,28 +126,18 @@ def has_sets(log: Log) -> bool:
 COST_PREFIX = "cost_"  # of the columns of costs by row
 
 
-def require_propensities(log: Log, title: str) -> None:
-    """Reject a log without propensities for a format that requires them."""
-    if log.propensities is None:
-        raise LogError(
-            f"{title} needs the probability of every logged action, and this log has none. Estimate them "
-            "first, or write a format that does not need them (obp, a table)"
-        )
-
-
 def lossy_notes(stream: LogStream, *, keeps_distributions: bool = False) -> list[str]:
     """Notes on the actions and support that are lost in a format that reads labels back sorted."""
     log, summary, notes = stream.header, stream.summary, []
     if labels.in_order(log.action_names) != log.action_names:
-        notes.append(
-            "Actions read back in sorted order; read the file with actions=[...] for the log's order."
-        )
+        notes += ["Actions read back in sorted order; read the file with actions=[...] for the log's order."]
     notes += [] if keeps_distributions else distribution_notes(log)
     shown = summary.logged | summary.listed
     if not has_sets(log):
         what = "is estimated, not logged" if log.support.kind == "estimated" else "is unknown"
-        then = "all actions are listed, which reads back as if each row could have taken any"
-        notes.append(f"The log's support {what}: {then}.")
+        notes.append(
+            f"The log's support {what}: all actions are listed, which reads back as if each row could have taken any."
+        )
         shown = np.ones_like(shown)
     if unseen := [name for name, there in zip(log.action_names, shown, strict=True) if not there]:
         some = ", ".join(map(repr, unseen[:3])) + (", …" if unseen[3:] else "")
@@ -237,9 +232,7 @@ def _lost_in_text(stream: LogStream) -> list[str]:
         lost.append("The features of the items are lost: write Parquet or Arrow to keep them.")
     if log.costs is not None:
         again = f"costs={COST_PREFIX!r}" if log.costs.ndim == 2 else "costs={...}"
-        lost.append(
-            f"The role of the costs is lost: read with {again}, or write Parquet or Arrow to keep it."
-        )
+        lost += [f"The role of the costs is lost: read with {again}, or write Parquet or Arrow to keep it."]
     if any(isinstance(name, str) and WHOLE_NUMBER.fullmatch(name) for name in log.action_names):
         lost.append("Labels of text that look like whole numbers read back as whole numbers.")
     if log.support.probabilities is None and not stream.summary.logged.all():

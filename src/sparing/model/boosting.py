@@ -11,7 +11,7 @@ from scipy.special import expit, logit
 from sparing.errors import MissingExtraError, SettingError, require
 from sparing.log import Log
 from sparing.log.passes import Blocks
-from sparing.model.crossfitting import Folds, errors_up_to_scale
+from sparing.model.crossfitting import Folds, errors_up_to_scale, out_of_fold
 
 LEAST_LEAF, MOST_LEAF, SPLITS = 5, 20, 20  # a leaf has at least N_a/SPLITS rows, within these limits
 ROUNDS = (10, 20, 40, 80, 160)  # candidate numbers of trees per action
@@ -146,12 +146,8 @@ class Boosted:
 
     def held_out(self, contexts: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
         """r̂(x_i, a) of a log's rows, (rows, K), by the trees fitted without each row's context."""
-        fold_of = self.fold_of[rows]
-        predicted = np.empty((len(fold_of), len(self.trees.base)))
-        for fold, trees in enumerate(self.without):
-            held = fold_of == fold
-            predicted[held] = trees.rewards(contexts[rows][held])
-        return predicted
+        x, k = contexts[rows], len(self.trees.base)
+        return out_of_fold(self.fold_of[rows], k, lambda fold, held: self.without[fold].rewards(x[held]))
 
 
 def boost(

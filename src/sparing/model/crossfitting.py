@@ -12,7 +12,7 @@ from sparing.errors import SettingError
 from sparing.hashing import GAMMA, mix64, row_keys
 from sparing.interval import LEVEL
 from sparing.log import Log
-from sparing.log.hashing import group_hashes
+from sparing.log.log import group_hashes
 from sparing.log.passes import Blocks, Statistic
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.log.sketches import smallest
@@ -218,6 +218,17 @@ def leave_one_fold_out(sums: Sequence[Statistics]) -> list[Statistics]:
     return [sum((*sums[:fold], *sums[fold + 1 :]), zero) for fold in range(len(sums))]
 
 
+def out_of_fold(
+    fold_of: np.ndarray, n_actions: int, predict: Callable[[int, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Predictions of rows, (n, K), each by the model of its fold: `predict` takes a fold and the places (m,) of its rows."""
+    table = np.empty((len(fold_of), n_actions))
+    for fold in range(int(fold_of.max(initial=-1)) + 1):
+        held = np.flatnonzero(fold_of == fold)
+        table[held] = predict(fold, held)
+    return table
+
+
 def reward_parameters(sums: Statistics, ridge: float) -> np.ndarray:
     """Ridge estimates (K, d); an action without rows has the mean of the others, so it is never the best."""
     theta = ridge_regression(sums, ridge)
@@ -342,11 +353,8 @@ class PropensityFit:
         return replace(self, temperature=float(np.exp(best)))
 
     def _held_out_scores(self, rows: np.ndarray) -> np.ndarray:
-        scores = np.empty((len(rows), self.log.n_actions))
-        for fold in range(len(self.theta)):
-            held = self.fold_of[rows] == fold
-            scores[held] = self._scores(rows[held], fold)
-        return scores
+        own = self.fold_of[rows]
+        return out_of_fold(own, self.log.n_actions, lambda fold, held: self._scores(rows[held], fold))
 
     def _scores(self, rows: np.ndarray, fold: int) -> np.ndarray:
         """Log-odds by one fold's model; an action without rows in it counts as if it had one."""

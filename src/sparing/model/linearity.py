@@ -10,7 +10,6 @@ halves are then exchanged. The mean of the two z has variance at most 1 for any 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from scipy.special import ndtr
@@ -68,7 +67,7 @@ class LackOfFit:
         )
 
 
-def lack_of_fit(log: Log, *, level: float = LEVEL, boosted: bool | None = None, seed: int = 0) -> LackOfFit:
+def lack_of_fit(log: Log, *, level: float = LEVEL, boosted: bool | None = None) -> LackOfFit:
     """Test whether a log's rewards are linear in the features.
 
     Kernel regression and, if scikit-learn is installed (`boosted=None`), boosted trees predict the residuals of the linear
@@ -80,13 +79,13 @@ def lack_of_fit(log: Log, *, level: float = LEVEL, boosted: bool | None = None, 
             f"a log of {log.n_rows} rows and {log.n_contexts} contexts; the test needs at least two contexts and "
             f"four rows for each of {log.n_features} features"
         )
-    fold_of = Folds.of(log, 2, seed).assign_folds(log)
+    fold_of = Folds.of(log, 2).assign_folds(log)
     halves = log.take(fold_of == 0), log.take(fold_of == 1)
-    kernel = _tested(halves, partial(_by_kernel, seed=seed))
+    kernel = _tested(halves, _by_kernel)
     trees = None
     if boosted is not False:
         try:
-            trees = _tested(halves, partial(_by_trees, seed=seed))
+            trees = _tested(halves, _by_trees)
         except MissingExtraError:
             if boosted:
                 raise
@@ -124,12 +123,12 @@ def linear_residuals(log: Log, values: np.ndarray) -> np.ndarray:
     return left
 
 
-def _by_kernel(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.ndarray:
+def _by_kernel(log: Log, residuals: np.ndarray, other: Log) -> np.ndarray:
     """Ridge regression on Nyström features, for each action."""
     centre, spread = log.contexts.mean(axis=0), log.contexts.std(axis=0)
     scale = np.where(spread > 0, spread, np.inf)  # constant features become 0
     standard = (log.contexts - centre) / scale
-    kernel = NystroemMap.fit(standard, LANDMARKS, seed)
+    kernel = NystroemMap.fit(standard, LANDMARKS, 0)
     known, asked = kernel(standard), kernel((other.contexts - centre) / scale)
     guess = np.zeros(other.n_rows)
     for action in np.flatnonzero(log.counts):
@@ -139,9 +138,9 @@ def _by_kernel(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.
     return guess
 
 
-def _by_trees(log: Log, residuals: np.ndarray, other: Log, *, seed: int) -> np.ndarray:
+def _by_trees(log: Log, residuals: np.ndarray, other: Log) -> np.ndarray:
     fitted_to = replace(log, rewards=residuals)
-    trees = grow(fitted_to, ROUNDS, binary=False, seed=seed, purpose="the boosted test of linearity")
+    trees = grow(fitted_to, ROUNDS, binary=False, purpose="the boosted test of linearity")
     return trees.scores(other.contexts)[np.arange(other.n_rows), other.actions]
 
 

@@ -16,8 +16,7 @@ from sparing.model.prior import (
     Prior,
     blocks_of,
     evidence_prior,
-    inverses,
-    regular,
+    scaled_inverses,
     spread_between_actions,
     standardised,
 )
@@ -114,8 +113,6 @@ def posterior_mean(prior: Prior, sums: Statistics) -> np.ndarray:
     found = np.empty_like(sums.response)
     for start in range(0, len(found), AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        gram = sums.gram[part] * (s[:, None] * s)
-        square = regular(prior.noise, gram)
-        inverse = inverses(np.linalg.cholesky(gram + square * np.eye(len(s))))
+        inverse, square = scaled_inverses(sums.gram[part], prior.noise, s)
         found[part] = s * np.einsum("kij,kj->ki", inverse, sums.response[part] * s + square * center[part])
     return found

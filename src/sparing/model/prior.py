@@ -169,6 +169,13 @@ def inverses(root: np.ndarray) -> np.ndarray:
     return np.swapaxes(half, 1, 2) @ half
 
 
+def scaled_inverses(gram: np.ndarray, noise: float, spread: np.ndarray) -> tuple[np.ndarray, float]:
+    """(σ²I + SGS)⁻¹ for G (m, d, d) and S = diag(spread), and σ², or the least value with which they exist."""
+    scaled = gram * (spread[:, None] * spread)
+    square = regular(noise, scaled)
+    return inverses(np.linalg.cholesky(scaled + square * np.eye(len(spread)))), square
+
+
 def common(rows: ActionSums, scales: PriorScales) -> tuple[np.ndarray, np.ndarray]:
     """Ŵ (q, d) and its covariance (q, d, q, d) without the evidence, in memory independent of the number of actions."""
     spread, (m, d) = scales.spread, rows.response.shape
@@ -176,9 +183,7 @@ def common(rows: ActionSums, scales: PriorScales) -> tuple[np.ndarray, np.ndarra
     blocks, gathered = np.zeros((q, q, d, d)), np.zeros((q, d))
     for start in range(0, m, AT_ONCE):
         part = slice(start, start + AT_ONCE)
-        gram = rows.gram[part] * (spread[:, None] * spread)
-        square = regular(scales.noise, gram)
-        inverse = inverses(np.linalg.cholesky(gram + square * np.eye(d)))
+        inverse, square = scaled_inverses(rows.gram[part], scales.noise, spread)
         estimate = np.einsum("kij,kj->ki", inverse, rows.response[part] * spread)
         more = _gathered(rows.items[part], np.eye(d) - square * inverse, estimate)
         blocks, gathered = blocks + more[0], gathered + more[1]
@@ -256,15 +261,15 @@ class ScalePosterior(NamedTuple):
 
 
 class Search:
-    """Maximise evidence times hyperprior by L-BFGS over the logarithms of the free scales."""
+    """Maximise evidence times hyperprior by L-BFGS over the logarithms of the free scales, of which the noise is one."""
 
     def __init__(
-        self, rows: ActionSums, blocks: "FeatureBlocks", start: PriorScales, *, noise: bool, spread: bool
+        self, rows: ActionSums, blocks: "FeatureBlocks", start: PriorScales, *, spread: bool
     ) -> None:
         self.rows, self.blocks, self.start = rows, blocks, start
         m, q, width = len(rows.counts), rows.items.shape[1], np.bincount(blocks.of)
         _, first = np.unique(blocks.of, return_index=True)
-        self.free = [i for i, free in enumerate((spread, q > 1, noise)) if free]
+        self.free = [i for i, free in enumerate((spread, q > 1, True)) if free]
         expected = start.spread[first], start.slope[first], np.array([start.noise])
         floor = np.full(len(width), FLOOR)
         if rows.flat is not None:
@@ -280,14 +285,14 @@ class Search:
         self.ends = np.cumsum([len(expected[i]) for i in self.free])[:-1]
 
     def _chosen(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        return np.concatenate([parts[i] for i in self.free]) if self.free else np.zeros(0)
+        return np.concatenate([parts[i] for i in self.free])
 
     def scales(self, step: np.ndarray) -> PriorScales:
         """Return the scales at a step from those of the hyperprior."""
         values = np.split(self.expected * np.exp(step / self.unit), self.ends)
         found = dict(zip(self.free, values, strict=True))
         return PriorScales(
-            float(found[2][0]) if 2 in found else self.start.noise,
+            float(found[2][0]),
             found[0][self.blocks.of] if 0 in found else self.start.spread,
             found[1][self.blocks.of] if 1 in found else self.start.slope,
         )
@@ -306,9 +311,6 @@ class Search:
         """
         from scipy import optimize  # slow to import
 
-        if not self.free:
-            self.mode = np.zeros(0)
-            return self.start
         low, high = np.log(self.lowest), -np.log(FLOOR)
         begin, close = np.maximum(-0.5, low / 2), 1e-10
         if near is not None:
@@ -339,8 +341,6 @@ class Search:
         The proposal is the normal approximation by the curvature of the loss, made wider.
         """
         n = len(self.mode)
-        if not n:
-            return ScalePosterior((self.start,), np.ones(1))
         known, (least, _) = self.unit * self.deviation, self.loss(self.mode)
         curvature = np.empty((n, n))
         for i in range(n):
@@ -444,9 +444,7 @@ class Prior:
         from all: Λ = σ²(I + σ²CV⁻¹)⁻¹(I − CA), Λm = σ²(I + σ²CV⁻¹)⁻¹(Ŵz − Ch), in scaled coordinates.
         """
         s, unit = self.spread, np.eye(len(self.spread))
-        scaled = gram * (s[:, None] * s)
-        square = regular(self.noise, scaled)
-        inverse = inverses(np.linalg.cholesky(scaled + square * unit))
+        inverse, square = scaled_inverses(gram, self.noise, s)
         left = square * inverse
         covariance = item_variances(self.coefficient_covariance / (s[:, None, None] * s), items)
         estimate = np.einsum("kij,kj->ki", inverse, response * s)
@@ -498,6 +496,18 @@ class Prior:
         weights, covariance = common(rows, scales)
         size = scales.spread[:, None, None] * scales.spread
         return replace(found, weights=weights * scales.spread, coefficient_covariance=covariance * size)
+
+    @property
+    def scale_weights(self) -> np.ndarray:
+        """Weights of the points of `scale_posterior`, (n,); a single one without."""
+        return np.ones(1) if self.scale_posterior is None else self.scale_posterior.weights
+
+    def at_point(self, sums: Statistics, index: int) -> "Prior":
+        """The prior with the scales of a point of `scale_posterior`, but its own noise; itself without."""
+        if self.scale_posterior is None:
+            return self
+        point = self.scale_posterior.points[index]
+        return self.at(sums, point._replace(noise=self.noise))
 
     def among(self, features: np.ndarray) -> "Prior":
         """The prior of some features alone, by index (e,); the others must have no logged rows."""
@@ -597,7 +607,7 @@ def evidence_prior(
     rows = ActionSums.of(sums, z, None if center is not None else flat, center)
     start = PriorScales(deviation if noise is None else noise, spread, expected)
     # A given noise may be a bound, such as half the reward range: spreads are fitted together with the log's own noise.
-    search = Search(rows.some(), blocks, start, noise=True, spread=scale is None)
+    search = Search(rows.some(), blocks, start, spread=scale is None)
     scales = search.best()
     uncertain = search.posterior()
     if scale is None:
@@ -663,7 +673,7 @@ def evidence_of(sums: Statistics, *, blocks: FeatureBlocks, near: Evidence | Non
     """Return the log evidence at the fitted scales; `near` is the result for a similar model, to start from."""
     expected, flat, deviation = _expected(sums, blocks, None)
     rows = ActionSums.of(sums, np.ones((sums.n_actions, 1)), flat, None)
-    search = Search(rows, blocks, PriorScales(deviation, expected, expected), noise=True, spread=True)
+    search = Search(rows, blocks, PriorScales(deviation, expected, expected), spread=True)
     scales = search.best(near)
     return Evidence(float(fit(rows, scales).evidence), scales.noise, blocks.by_name(scales.spread))
 

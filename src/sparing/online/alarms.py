@@ -284,16 +284,14 @@ class Watch:
         if self.notes:
             taken, self.notes = self.notes, []
             when, values, highs, costs, actions, rewards = (taken[i::NOTES] for i in range(NOTES))
-            value = np.array(values, dtype=np.float64)
+            value, high, reward = (np.fromiter(one, np.float64) for one in (values, highs, rewards))
             mean = value + np.array([cost or 0.0 for cost in costs]) if any(costs) else value
             COUNT_REWARDS.call(
                 self.rewards,
                 self.reward_marks,
-                np.array(actions, dtype=np.int64),
-                self._standardised(
-                    np.array(rewards, dtype=np.float64), mean, np.array(highs, dtype=np.float64) - value
-                ),
-                np.array(when, dtype=np.int64),
+                np.fromiter(actions, np.int64),
+                self._standardised(reward, mean, high - value),
+                np.fromiter(when, np.int64),
             )
         if self.pending_contexts:
             contexts, moments = self.pending_contexts, self.pending_moments

@@ -222,9 +222,15 @@ class ConfidenceSets:
                 self._write_base(slot, self.origins.matrices(action)[0], self.origins.responses(action)[0])
         a = self.arrays
         a.half_life, a.timed, a.fades_from, a.monitor_fades, a.fades[:] = half_life, timed, clock, 0, 0
-        a.next_fade = 1
+        a.next_fade, a.rounds_kept = 1, self._rounds_kept()
         if clock != state.NEVER:
             self.advance(clock)
+
+    def _rounds_kept(self) -> float:
+        """Σ_k 2^(−k/half-life) to the next whole: for how many rounds a row that fades has the weight of a new one."""
+        # By a clock of time, how many rounds these are is not known.
+        a = self.arrays
+        return a.half_life / math.log(2) if a.half_life and not a.timed else math.inf
 
     def advance(self, clock: int) -> bool:
         """Fade what is due at this time; whether any set did."""
@@ -261,6 +267,8 @@ class ConfidenceSets:
     def _hold(self, arrays: StructArrays) -> None:
         self.arrays = arrays
         self.scratch = state.ThreadScratch(arrays)
+        # The observed view for whoever holds the write lock, since to find a thread's own takes time: then nobody else uses it.
+        self.writer = self.scratch.observed
         self.bounds = 1 if len(arrays.bounds32) else None
 
     def _index_slots(self) -> None:
@@ -323,7 +331,8 @@ class ConfidenceSets:
             setattr(self.arrays, name, value)
         self.arrays.coefficient[:] = choice.exploration_coefficient(plan, np.arange(1, self.shape[0] + 1))
         self.arrays.optimism = self.arrays.coefficient[-1]
-        self.arrays.rounds_left, self.arrays.calls_left = 0.0, NO_BUDGET
+        self.arrays.rounds_to_come = self.arrays.rounds_left = 0.0
+        self.arrays.calls_left, self.arrays.rounds_kept = NO_BUDGET, self._rounds_kept()
 
     def take_sample(self, other: "ConfidenceSets") -> None:
         """Continue with the sample of contexts of other sets, which has as many."""
@@ -370,8 +379,7 @@ class ConfidenceSets:
         """The slots of actions that have their own in these sets, and those that they have in others."""
         a, b = self.arrays, other.arrays
         for action in np.flatnonzero((b.observed_slot > 0) & (a.observed_slot == 0)).tolist():
-            self.grow_capacity()
-            updates.give_own_slot(self.scratch.observed, action)
+            self.give_own_slot(action)
         own = np.flatnonzero((self.arrays.observed_slot > 0) & (b.observed_slot > 0))
         return self.arrays.observed_slot[own], b.observed_slot[own]
 
@@ -399,8 +407,7 @@ class ConfidenceSets:
         if len(self.arrays.cost):
             self.arrays.cost[:] = 0.0 if costs is None else costs
         for action in np.flatnonzero(self.arrays.observed_slot == 0).tolist() if own_slots else ():
-            self.grow_capacity()
-            slot = updates.give_own_slot(self.scratch.observed, action)
+            slot = self.give_own_slot(action)
             if self.bounds is not None:
                 search.renew_bounds(self.scratch.observed, slot)
         self.prioritise(self.ties)
@@ -421,11 +428,16 @@ class ConfidenceSets:
         """Make these actions points {θ̂_a}, which are never learnt further."""
         for action, point in zip(actions, theta, strict=True):
             if self.arrays.observed_slot[action] == 0:
-                self.grow_capacity()
-                updates.give_own_slot(self.scratch.observed, int(action))
+                self.give_own_slot(int(action))
             slot = self.arrays.observed_slot[action]
             self.arrays.frozen[slot], self.arrays.theta[slot] = 1, point
         self._derive()
+
+    def give_own_slot(self, action: int) -> int:
+        """Give an action that shares the prior a slot of its own, which is returned; there is room, or is made."""
+        self.grow_capacity()
+        slot: int = runs.GIVE_OWN_SLOT.call(self.writer, action)
+        return slot
 
     def grow_capacity(self) -> None:
         """Make room for one more slot."""
@@ -442,8 +454,8 @@ class ConfidenceSets:
         self.prioritise(np.append(self.ties, k))
         if response is None:
             return
+        slot = self.give_own_slot(k)
         table, a = self.scratch.observed, self.arrays
-        slot = updates.give_own_slot(table, k)
         if matrix is not None:
             a.gram[slot, : len(matrix)] = matrix
         a.response[slot] = response
@@ -595,16 +607,17 @@ class ConfidenceSets:
         """Whether a reward of this action in this context can be learnt exactly."""
         return bool(runs.LEARNABLE.call(self.scratch.pending, action, x))
 
-    def add_observation(self, action: int, x: np.ndarray, reward: float) -> bool:
-        """Add one live row to an action's set; False, and no change, if that cannot be exact."""
-        slot: int = runs.ADD_OBSERVATION.call(self.scratch.observed, action, x, reward)
-        if slot > 0 and self.bounds is None:
-            return True
-        if slot == updates.FULL:
-            self.grow_capacity()
-            slot = runs.ADD_OBSERVATION.call(self.scratch.observed, action, x, reward)
+    def add_observation(self, action: int, x: np.ndarray, reward: float, added: int | None = None) -> bool:
+        """Add one live row to an action's set; False, and no change, if that cannot be exact.
+
+        `added` is what ADD_OBSERVATION has returned, if the caller has called it already.
+        """
+        slot = runs.ADD_OBSERVATION.call(self.writer, action, x, reward) if added is None else added
+        if slot == updates.NO_SLOT:
+            self.give_own_slot(action)
+            slot = runs.ADD_OBSERVATION.call(self.writer, action, x, reward)
         self.refresh_bounds(slot)
-        return slot > 0
+        return bool(slot > 0)
 
     def open_call(self, action: int, x: np.ndarray) -> float:
         """Add a call to the pending view; its prediction, or NaN, and no change, if it is refused."""
@@ -650,7 +663,7 @@ class ConfidenceSets:
 
     def refresh_bounds(self, slot: int) -> None:
         if self.bounds is not None and slot > 0:
-            runs.REFRESH_BOUNDS.call(self.scratch.observed, slot)
+            runs.REFRESH_BOUNDS.call(self.writer, slot)
 
     @property
     def waiting(self) -> np.ndarray:
@@ -703,7 +716,7 @@ class ConfidenceSets:
 
     def __getstate__(self) -> dict[str, Any]:
         # Addresses are invalid in a copy.
-        return {name: value for name, value in self.__dict__.items() if name != "scratch"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("scratch", "writer")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

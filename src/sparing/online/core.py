@@ -124,7 +124,7 @@ class Core:
         self._next_call = 0
         self._as_recorded = False
         self._estimates: Estimates | None = None
-        self._budget: tuple[Any, Any, Any] = (None, None, None)
+        self._budget: tuple[Any, ...] = (None,) * 5
         self._custom: list[Any] = [rule for rule in rules if ruling.is_custom(rule)]
         self._log_rule = next((rule for rule in rules if isinstance(rule, LogBeats)), None)
         self.uses_voi = any(isinstance(rule, ruling.EconomicalRule) for rule in rules)
@@ -232,9 +232,11 @@ class Core:
             if (
                 numbers is not self._budget[0]
             ):  # to find a field by its name takes longer than a small decision
-                self._budget = numbers, numbers["rounds_left"], numbers["calls_left"]
-            _, rounds_left, calls_left = self._budget
-            rounds_left[0] = rule.rounds_left(self.rounds)
+                names = "rounds_to_come", "rounds_kept", "rounds_left", "calls_left"
+                self._budget = numbers, *(numbers[name] for name in names)
+            _, to_come, kept, left, calls_left = self._budget
+            to_come[0] = rule.rounds_left(self.rounds)
+            left[0] = min(to_come[0], kept[0])
             calls_left[0] = NO_BUDGET if rule.calls is None else rule.calls - self.calls
 
     def set_counters(self, *, rounds: int, calls: int) -> None:
@@ -293,7 +295,7 @@ class Core:
     def _renew_own(self) -> None:
         # Not part of a copy.
         self._estimates = None
-        self._budget = (None, None, None)
+        self._budget = (None,) * 5
         self._entry = runs.entry_of(self.plan)
         self._lock = ReadWriteLock()
 
@@ -551,7 +553,10 @@ class Core:
         moving = self.moving
         if moving and not self.sets.arrays.timed:  # what is due before the next round comes later
             self.sets.arrays.clock = min(self.rounds, self.next_tick - 1)
-        if not self.sets.add_observation(action, x, reward):
+        sets = self.sets
+        slot = runs.ADD_OBSERVATION.call(sets.writer, action, x, reward)
+        # Nearly every row of a small problem is added by now.
+        if (sets.bounds is not None or slot < 1) and not sets.add_observation(action, x, reward, slot):
             raise self._not_learnable(x, action)
         if moving:
             self.plan_tick(self.sets.arrays.next_tick)

@@ -132,6 +132,7 @@ def set_half_life(core: "Core", half_life: int, *, timed: bool = False, started:
     If it has not `started`, it begins with the next round.
     """
     core.sets.begin_forgetting(half_life, core.rounds if started and not timed else NEVER, timed=timed)
+    core.set_counters(rounds=core.rounds, calls=core.calls)  # a call is worth less if its reward is forgotten
     schedule(core)
 
 

@@ -375,7 +375,7 @@ class Learner(Core):
                 sets = self.sets
                 bounds = sets.bounds
                 decide = self._entry[bounds].call
-                action, quick, mean, spread = decide(sets.scratch.observed, context, allowed, bounds)
+                action, quick, mean, spread = decide(sets.writer, context, allowed, bounds)
             if quick == UNSURE or action < 0:
                 choice = self._choose(context, allowed, context_id, key, share, priced)
                 if number < self.check_to:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sparing.errors import DecisionError, LogError, SettingError
+from sparing.hashing import ContextIndex, distinct
 from sparing.log import Log
-from sparing.log.hashing import ContextIndex, distinct
 from sparing.model.confidence import ConfidenceEllipsoids
 from sparing.online.engine import choice, random_stream
 from sparing.policies.pi_plus import UNLOGGED, PiPlus, pi_plus

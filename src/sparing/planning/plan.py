@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sparing.engines import Progress
 from sparing.errors import InputError, SettingError, UnitWarning
 from sparing.log import Log
-from sparing.log.column_checks import check_action_labels
 from sparing.log.costs import CostsOption
+from sparing.log.labels import check_action_labels
 from sparing.log.rows import AnyLog, Rows, as_rows
 from sparing.model.confidence import SupportedSetRule, elbow, find_elbow, more_logged_half, most_logged
 from sparing.model.linearity import LackOfFit, lack_of_fit, sample

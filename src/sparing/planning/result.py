@@ -13,7 +13,6 @@ from sparing.report.text import aligned, counted, number
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.axes import Axes
 
 CLEAR = 3.0  # standard errors by which another learner must net more, since several are compared
 
@@ -84,10 +83,11 @@ class Option:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(notebook.Plotted):
     """Predicted calls, regret and gain of each option.
 
-    Print it for a text report; see `to_dict`, `to_frame` and `chosen`.
+    Print it for a text report; see `to_dict`, `to_frame` and `chosen`. `plot` draws mean regret against mean reward calls, with intervals of
+    the regret; a ring marks the advised option.
 
     Attributes
     ----------
@@ -112,6 +112,8 @@ class Plan:
     costs : dict or None
         Known cost of playing each action, which regret and gain count; None if none is known.
     """
+
+    _figure = "sparing.planning.page"
 
     horizon: int
     worlds: int
@@ -327,22 +329,6 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.horizon:,} rounds, {len(self.options)} options in {self.worlds} worlds; print it for the rest)"
-
-    def plot(self, axes: "Axes | None" = None) -> "Axes":
-        """Draw mean regret against mean reward calls, with intervals of the regret; a ring marks the advised option.
-
-        Parameters
-        ----------
-        axes : matplotlib.axes.Axes, optional
-            By default those of a new figure.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-        """
-        from sparing.planning.page import plot
-
-        return plot(self, axes)
 
     def _repr_html_(self) -> str:
         about, said = table(self)[0], [self.sentence, *self.warnings, *self.answers]

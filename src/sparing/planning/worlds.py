@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparing.model.prior import Prior, PriorScales, inverses, regular
+from sparing.model.prior import Prior, inverses, regular
 from sparing.model.statistics import Statistics
 from sparing.simulation.worlds import Stream
 
@@ -73,18 +73,11 @@ class Worlds:
 
     def _scales(self, number: int) -> int:
         """The index of a world's scales."""
-        found = self.prior.scale_posterior
-        if found is None:
-            return 0
-        place = np.random.default_rng([self.seed, 6, number]).random()
-        return min(int(np.searchsorted(found.weights.cumsum(), place)), len(found.points) - 1)
+        weights, place = self.prior.scale_weights, np.random.default_rng([self.seed, 6, number]).random()
+        return min(int(np.searchsorted(weights.cumsum(), place)), len(weights) - 1)
 
     def _conditional(self, index: int) -> Conditional:
-        prior, found = self.prior, self.prior.scale_posterior
-        if found is not None:
-            point = found.points[index]
-            prior = prior.at(self.sums, PriorScales(prior.noise, point.spread, point.slope))
-        return Conditional.of(prior, self.sums)
+        return Conditional.of(self.prior.at_point(self.sums, index), self.sums)
 
     def parameters(self, number: int, given: Conditional | None = None) -> np.ndarray:
         """θ of a world, (K, d)."""

@@ -14,11 +14,10 @@ from typing import Literal, overload
 import numpy as np
 
 from sparing.errors import LogError, SettingError
-from sparing.hashing import fold_word, mix64
+from sparing.hashing import fold_word, id_hashes, mix64
 from sparing.log import Log
-from sparing.log.hashing import hashes_of, id_hashes
 from sparing.log.labels import label_text
-from sparing.log.passes import Combined, Statistic, SumOf
+from sparing.log.passes import Combined, Statistic, SumOf, add_fields
 from sparing.log.rows import AnyLog, FilteredRows, InMemoryRows, Rows, as_rows, count_kept
 from sparing.log.sketches import DistinctSketch
 from sparing.model.crossfitting import ContextKeys
@@ -177,10 +176,10 @@ class TrainingFingerprint:
         rows = as_rows(log).select(ids=False, support=False)
         if not self.rows or not rows.n_rows:
             return "none"
-        known, seen = rows.fold(_KnownRows(self, rows.action_names))
-        if not seen.count:
+        found = rows.fold(SumOf(partial(_KnownRows.of, self.sketch, _name_hashes(rows.action_names))))
+        if not found.seen.count:
             return "unclear"
-        share = float(known.sum() / seen.count)
+        share = float(found.known.sum() / found.seen.count)
         if share <= MAX_OVERLAP_SHARE:
             return "none"
         by_chance = 1 - float((self.counts == 1).sum() / self.counts.sum())
@@ -216,27 +215,20 @@ class FingerprintStatistic(Statistic[Log, TrainingFingerprint]):
         return TrainingFingerprint(one.rows + other.rows, sketch[:SKETCH], counts[:SKETCH])
 
 
-class _KnownRows(Statistic[Log, tuple[np.ndarray, DistinctSketch]]):
+@dataclass(frozen=True, eq=False)
+class _KnownRows:
     """Which hashes of a sketch occur, (m,), and the distinct hashes within its range."""
 
-    def __init__(self, known: TrainingFingerprint, action_names: tuple[Hashable, ...]) -> None:
-        self.sketch, self.names = known.sketch, _name_hashes(action_names)
-        self.largest = known.sketch[-1] if len(known.sketch) == SKETCH else MAX_HASH
+    known: np.ndarray
+    seen: DistinctSketch
 
-    def zero(self) -> tuple[np.ndarray, DistinctSketch]:
-        return np.zeros(len(self.sketch), dtype=bool), DistinctSketch()
+    @classmethod
+    def of(cls, sketch: np.ndarray, names: np.ndarray, block: Log, first_row: int) -> "_KnownRows":
+        hashes = row_hashes(block, names)
+        seen = DistinctSketch.of(hashes[hashes <= (sketch[-1] if len(sketch) == SKETCH else MAX_HASH)])
+        return cls(np.isin(sketch, seen.hashes), seen)
 
-    def update(
-        self, state: tuple[np.ndarray, DistinctSketch], block: Log, first_row: int
-    ) -> tuple[np.ndarray, DistinctSketch]:
-        hashes = row_hashes(block, self.names)
-        seen = DistinctSketch.of(hashes[hashes <= self.largest])
-        return self.merge(state, (np.isin(self.sketch, seen.hashes), seen))
-
-    def merge(
-        self, one: tuple[np.ndarray, DistinctSketch], other: tuple[np.ndarray, DistinctSketch]
-    ) -> tuple[np.ndarray, DistinctSketch]:
-        return one[0] | other[0], one[1] + other[1]
+    __add__ = add_fields  # a hash is known where either part has it
 
 
 class _FewContexts(ContextKeys):
@@ -264,7 +256,7 @@ def row_hashes(log: Log, names: np.ndarray | None = None) -> np.ndarray:
     """A 64-bit hash of each row, (n,); `names` are the hashes of the actions' labels (K,) if already computed."""
     names = _name_hashes(log.action_names) if names is None else names
     rewards = (log.rewards + 0.0).view(np.uint64)
-    return mix64(fold_word(fold_word(hashes_of(log), names[log.actions]), rewards))
+    return mix64(fold_word(fold_word(log.context_hashes, names[log.actions]), rewards))
 
 
 def _filtered(log: AnyLog, keep: SplitFilter) -> AnyLog:
@@ -277,7 +269,7 @@ def _name_hashes(names: tuple[Hashable, ...]) -> np.ndarray:
 
 def _unit_hashes(log: Log, by: str, first_row: int) -> np.ndarray:
     if by == "context":
-        return hashes_of(log)
+        return log.context_hashes
     if by == "row":
         return _numbered(row_hashes(log))
     if by == "place":

@@ -21,6 +21,7 @@ from sparing.log.features.columns import (
 )
 from sparing.log.features.encoder import Encoder
 from sparing.log.labels import label_text, shorten
+from sparing.policies.policy import label_array
 from sparing.policies.scorer import Scorer
 
 OPSET, ML_OPSET, IR_VERSION = 17, 3, 8
@@ -33,6 +34,11 @@ ACTION, SCORES, PROBABILITIES = "action", "scores", "probabilities"
 """Names of the outputs."""
 
 ROWS = "rows"
+
+FIRST, SECOND = np.array([0], dtype=np.int64), np.array([1], dtype=np.int64)
+"""Indices of columns or axes."""
+
+Constant = float | np.ndarray | list[str]
 
 
 def to_onnx(scorer: Scorer) -> bytes:
@@ -54,21 +60,21 @@ def to_onnx(scorer: Scorer) -> bytes:
     x = graph.context(scorer)
     # Equal parameters must give equal scores, and runtimes may sum columns of a product in different orders: each is computed once.
     rows, places = np.unique(scorer.theta, axis=0, return_inverse=True)
-    scores = graph.node("MatMul", x, graph.constant(np.ascontiguousarray(rows.T)))
-    scores = graph.node("Gather", scores, graph.constant(places.reshape(-1).astype(np.int64)), axis=1)
+    scores = graph.node("MatMul", x, np.ascontiguousarray(rows.T))
+    scores = graph.node("Gather", scores, places.reshape(-1).astype(np.int64), axis=1)
     if scorer.costs is not None:
-        scores = graph.node("Sub", scores, graph.constant(scorer.costs))
+        scores = graph.node("Sub", scores, scorer.costs)
     graph.output(scores, SCORES, graph.double, [ROWS, len(scorer.action_names)])
     if scorer.temperature is not None:
-        tempered = graph.node("Div", scores, graph.constant(np.array(scorer.temperature)))
+        tempered = graph.node("Div", scores, scorer.temperature)
         shares = graph.node("Softmax", tempered, axis=-1)
         graph.output(shares, PROBABILITIES, graph.double, [ROWS, len(scorer.action_names)])
-    ranked = graph.node("Gather", scores, graph.constant(scorer.order.astype(np.int64)), axis=1)
+    ranked = graph.node("Gather", scores, scorer.order.astype(np.int64), axis=1)
     best = graph.node("ArgMax", ranked, axis=1, keepdims=0)
-    names = [scorer.action_names[action] for action in scorer.order.tolist()]
-    whole = all(type(name) is int and abs(name) < 2**63 for name in names)
-    labels = np.array(names, dtype=np.int64) if whole else [label_text(name) for name in names]
-    played = graph.node("Gather", graph.constant(labels), best, axis=0)
+    names = tuple(scorer.action_names[action] for action in scorer.order.tolist())
+    labels = label_array(names)
+    whole = labels.dtype == np.int64
+    played = graph.node("Gather", labels if whole else list(map(label_text, names)), best, axis=0)
     graph.output(played, ACTION, graph.int64 if whole else graph.string, [ROWS])
     return graph.model(scorer)
 
@@ -91,13 +97,14 @@ class OnnxGraph:
     def name(self) -> str:
         return f"value_{len(self.nodes) + len(self.constants)}"
 
-    def node(self, kind: str, *inputs: str, domain: str = "", **settings: Any) -> str:
-        """Add a node, and return the name of its result."""
+    def node(self, kind: str, *inputs: str | Constant, domain: str = "", **settings: Any) -> str:
+        """Add a node of values and constants, and return the name of its result."""
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
         name = self.name()
-        self.nodes.append(self.helper.make_node(kind, list(inputs), [name], domain=domain, **settings))
+        self.nodes.append(self.helper.make_node(kind, names, [name], domain=domain, **settings))
         return name
 
-    def constant(self, value: np.ndarray | list[str]) -> str:
+    def constant(self, value: Constant) -> str:
         name = self.name()
         if isinstance(value, list):
             texts = [text.encode() for text in value]
@@ -105,7 +112,7 @@ class OnnxGraph:
         else:
             from onnx import numpy_helper
 
-            self.constants.append(numpy_helper.from_array(value, name))
+            self.constants.append(numpy_helper.from_array(np.asarray(value), name))
         return name
 
     def input(self, name: str, kind: int, shape: list[Any]) -> str:
@@ -166,9 +173,9 @@ class OnnxGraph:
         """A column of ones, as long as the first feature; without columns, as long as an input of its own."""
         if not parts:
             parts = [self.input(CONTEXT, self.double, [ROWS, 1])]
-        first = self.node("Gather", parts[0], self.constant(np.array([0], dtype=np.int64)), axis=1)
-        zero = self.node("Mul", first, self.constant(np.array(0.0)))
-        return self.node("Add", zero, self.constant(np.array(1.0)))
+        first = self.node("Gather", parts[0], FIRST, axis=1)
+        zero = self.node("Mul", first, 0.0)
+        return self.node("Add", zero, 1.0)
 
     def features(self, column: Column) -> list[str]:
         """The features of a raw column, each (n, width)."""
@@ -193,19 +200,19 @@ class OnnxGraph:
 
     def or_zero(self, there: str, value: str) -> str:
         """A value where it is there, else 0."""
-        return self.node("Where", there, value, self.constant(np.array(0.0)))
+        return self.node("Where", there, value, 0.0)
 
     def gap(self, column: Column, missing: str) -> list[str]:
         return [self.node("Cast", missing, to=self.double)] if column.gap else []
 
     def standardised(self, value: str, mean: float, times: float) -> str:
-        less = self.node("Sub", value, self.constant(np.array(mean)))
-        return self.node("Mul", less, self.constant(np.array(times)))
+        less = self.node("Sub", value, mean)
+        return self.node("Mul", less, times)
 
     def clipped(self, value: str, low: float | None, high: float | None) -> str:
         if low is not None:
-            value = self.node("Max", value, self.constant(np.array(low)))
-        return value if high is None else self.node("Min", value, self.constant(np.array(high)))
+            value = self.node("Max", value, low)
+        return value if high is None else self.node("Min", value, high)
 
     def number(self, column: NumberColumn) -> list[str]:
         value = self.float_input(column)
@@ -233,49 +240,49 @@ class OnnxGraph:
             values_int64s=list(places.values()),
             default_int64=unknown if unknown >= 0 else width,
         )
-        found = self.node("Gather", self.constant(table), place, axis=0)  # (n, 1, width)
-        return self.node("Squeeze", found, self.constant(np.array([1], dtype=np.int64)))
+        found = self.node("Gather", table, place, axis=0)  # (n, 1, width)
+        return self.node("Squeeze", found, SECOND)
 
     def truth(self, column: BoolColumn) -> list[str]:
         value = self.float_input(column)  # 1, 0 or NaN
         missing = self.node("IsNaN", value)
-        twice = self.node("Mul", value, self.constant(np.array(2.0)))
-        sign = self.node("Sub", twice, self.constant(np.array(1.0)))
+        twice = self.node("Mul", value, 2.0)
+        sign = self.node("Sub", twice, 1.0)
         return [self.or_zero(self.node("Not", missing), sign), *self.gap(column, missing)]
 
     def time(self, column: TimeColumn) -> list[str]:
         value = self.float_input(column)  # seconds since 1970
         missing = self.node("IsNaN", value)
-        moment = self.node("Where", missing, self.constant(np.array(column.mean)), value)
+        moment = self.node("Where", missing, column.mean, value)
         within = self.clipped(moment, column.first, column.last)
-        day, week = self.constant(np.array(DAY)), self.constant(np.array(7.0))
+        day, week = self.constant(DAY), self.constant(7.0)
         of_day = self.node(
             "Sub", moment, self.node("Mul", self.node("Floor", self.node("Div", moment, day)), day)
         )
-        minute = self.node("Floor", self.node("Div", of_day, self.constant(np.array(MINUTE))))
+        minute = self.node("Floor", self.node("Div", of_day, MINUTE))
         number = self.node("Floor", self.node("Div", within if column.under_week else moment, day))
-        since = self.node("Add", number, self.constant(np.array(3.0)))
+        since = self.node("Add", number, 3.0)
         weekday = self.node(
             "Sub", since, self.node("Mul", self.node("Floor", self.node("Div", since, week)), week)
         )
-        trend = self.node("Sub", within, self.constant(np.array(column.mean)))
-        trend = self.node("Div", trend, self.constant(np.array(column.scale)))
+        trend = self.node("Sub", within, column.mean)
+        trend = self.node("Div", trend, column.scale)
         circles = []
         for table, index in ((HOURS, minute), (DAYS, weekday)):
             place = self.node("Cast", index, to=self.int64)
-            found = self.node("Gather", self.constant(table), place, axis=0)  # (n, 1, 2)
-            circles.append(self.node("Squeeze", found, self.constant(np.array([1], dtype=np.int64))))
+            found = self.node("Gather", table, place, axis=0)  # (n, 1, 2)
+            circles.append(self.node("Squeeze", found, SECOND))
         there = self.node("Not", missing)
         return [self.or_zero(there, self.joined([*circles, trend])), *self.gap(column, missing)]
 
     def vector(self, column: VectorColumn) -> list[str]:
         """Projections of a list of numbers; a missing one is all NaN."""
         value = self.float_input(column, column.size)
-        first = self.node("Gather", value, self.constant(np.array([0], dtype=np.int64)), axis=1)
+        first = self.node("Gather", value, FIRST, axis=1)
         missing = self.node("IsNaN", first)
         axes, offset = column.projection
-        projected = self.node("MatMul", value, self.constant(np.ascontiguousarray(axes)))
-        moved = self.node("Sub", projected, self.constant(offset))
+        projected = self.node("MatMul", value, np.ascontiguousarray(axes))
+        moved = self.node("Sub", projected, offset)
         return [self.or_zero(self.node("Not", missing), moved), *self.gap(column, missing)]
 
     def kernel(self, encoder: Encoder, x: str) -> str:
@@ -284,9 +291,7 @@ class OnnxGraph:
         assert kernel is not None
         towards, away, half = kernel.comparison
         squares = self.node("ReduceSumSquare", x, axes=[1], keepdims=1)
-        exponent = self.node("Sub", self.node("MatMul", x, self.constant(towards)), self.constant(away))
-        exponent = self.node("Sub", exponent, self.node("Mul", squares, self.constant(np.array(half))))
-        exponent = self.node("Min", exponent, self.constant(np.array(0.0)))
-        return self.node(
-            "MatMul", self.node("Exp", exponent), self.constant(np.ascontiguousarray(kernel.root))
-        )
+        exponent = self.node("Sub", self.node("MatMul", x, towards), away)
+        exponent = self.node("Sub", exponent, self.node("Mul", squares, half))
+        exponent = self.node("Min", exponent, 0.0)
+        return self.node("MatMul", self.node("Exp", exponent), np.ascontiguousarray(kernel.root))

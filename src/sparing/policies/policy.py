@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 
+from sparing.archive import replacing
 from sparing.errors import DecisionError, SettingError
 from sparing.log import Log
 from sparing.log.features.encoder import Encoder
@@ -22,9 +24,13 @@ from sparing.model.confidence import widths
 from sparing.policies.fingerprint import TrainingFingerprint
 from sparing.report.notebook import card
 from sparing.report.text import counted, join_names
+from sparing.validation import one_of
 
 LARGEST = 1e150
 """Largest magnitude of parameters and contexts: products of larger ones overflow to NaN."""
+
+EXPORTS = ("json", "sql", "onnx")
+"""Formats of `TrainedPolicy.export`."""
 
 
 class Policy(Protocol):
@@ -173,9 +179,31 @@ class TrainedPolicy(ABC):
         SettingError
             If the policy cannot be exported, or not in this format; the message gives the reason.
         """
-        from sparing.policies.exports import export
+        from sparing.policies.scorer import Scorer
 
-        return export(self, format, path, dialect=dialect, table=table)
+        one_of("format", format, EXPORTS)
+        if dialect is not None and format != "sql":
+            raise SettingError(
+                f"dialect={dialect!r} with format={format!r}; only sql has dialects. Leave it out"
+            )
+        if dialect is None and format == "sql":
+            raise SettingError("format='sql' needs a database: dialect=duckdb, postgres or sqlite")
+        scorer = Scorer.of(self)
+        content: str | bytes
+        if format == "json":
+            content = scorer.to_json()
+        elif format == "onnx":
+            from sparing.policies.onnx import to_onnx
+
+            content = to_onnx(scorer)
+        else:
+            from sparing.policies.sql import to_sql
+
+            content = to_sql(scorer, str(dialect), table)
+        if path is not None:
+            with replacing(Path(path)) as part:
+                part.write_bytes(content.encode() if isinstance(content, str) else content)
+        return content
 
     @overload
     def held_out(self, log: Log) -> Log: ...

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sparing.errors import DecisionError, LogError, SettingError
+from sparing.hashing import ContextIndex, distinct
 from sparing.log import Log
-from sparing.log.hashing import ContextIndex, distinct
 from sparing.log.rows import AnyLog, InMemoryRows, as_rows
 from sparing.log.support import check_distribution
 from sparing.model.crossfitting import fit_log_odds

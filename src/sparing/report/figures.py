@@ -13,6 +13,7 @@ import numpy as np
 
 from sparing.archive import replacing
 from sparing.errors import require
+from sparing.report.text import shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -121,8 +122,9 @@ def is_dark(axes: "Axes") -> bool:
 def plain_text(text: object, most: int = 40) -> str:
     """Return a label of a log as Matplotlib shows it: on one line, cut, and never read as mathematics."""
     shown = " ".join(str(text).split())
-    shown = shown if len(shown) <= most else f"{shown[: most - 1]}…"
-    shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shown)
+    shown = "".join(
+        letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in shortened(shown, most)
+    )
     return shown.replace("$", r"\$").lstrip("_") or "–"
 
 

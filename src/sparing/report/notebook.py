@@ -1,15 +1,18 @@
 """Results in notebooks: short HTML in the colours of the page, and pandas frames."""
 
+import importlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sparing.errors import MissingExtraError
+from sparing.report.text import shortened
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.axes import Axes
 
 MOST_ROWS = 12  # of a table
 LONGEST = 120  # characters of a text
@@ -31,7 +34,10 @@ def card(
     notes: Sequence[str] = (),
 ) -> str:
     """Return a title, sentences, named facts, the first rows of a table, and notes."""
-    parts = [f"<strong>{_text(title)}</strong>", *(f"<div>{escape(each)}</div>" for each in said)]
+    parts = [
+        f"<strong>{escape(shortened(title, LONGEST))}</strong>",
+        *(f"<div>{escape(each)}</div>" for each in said),
+    ]
     about = [_row([name, text], "left", "left") for name, text in facts]
     if about:
         parts.append(_table(about))
@@ -42,6 +48,27 @@ def card(
         parts.append(f"<div>… and {len(rows) - MOST_ROWS:,} more</div>")
     parts += [f'<div style="opacity: .75">{escape(each)}</div>' for each in notes]
     return f'<div style="color: inherit; max-width: 60rem; overflow-x: auto">{"".join(parts)}</div>'
+
+
+class Plotted:
+    """A result that is drawn by the function `plot` of the module `_figure`."""
+
+    _figure: ClassVar[str]
+
+    def plot(self, axes: "Axes | None" = None) -> "Axes":
+        """Draw the result, as its class says.
+
+        Parameters
+        ----------
+        axes : matplotlib.axes.Axes, optional
+            By default those of a new figure.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+        """
+        drawn: Axes = importlib.import_module(self._figure).plot(self, axes)
+        return drawn
 
 
 def frame(columns: Mapping[str, Any], *, index: str | None = None) -> "pandas.DataFrame":
@@ -61,13 +88,9 @@ def records(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in (rows[0] if rows else ())}
 
 
-def _text(text: str) -> str:
-    return escape(text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…")
-
-
 def _row(cells: Sequence[str], first: str, others: str, *, tag: str = "td", style: str = "") -> str:
     made = (
-        f'<{tag} style="{CELL.format(others if place else first)}{style}">{_text(cell)}</{tag}>'
+        f'<{tag} style="{CELL.format(others if place else first)}{style}">{escape(shortened(cell, LONGEST))}</{tag}>'
         for place, cell in enumerate(cells)
     )
     return f'<tr style="background: transparent">{"".join(made)}</tr>'

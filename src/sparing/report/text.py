@@ -27,10 +27,19 @@ def counted(many: int, noun: str) -> str:
     return f"{many:,} {noun}{'' if many == 1 else 's'}"
 
 
+def shortened(text: str, most: int = LONGEST) -> str:
+    """Cut a text that is longer than `most` characters; its last one is then an ellipsis."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def sentence(text: str) -> str:
+    """Give a text a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def join_names(names: Sequence[Hashable], most: int = NAMED) -> str:
     """Join the first names with commas; long ones are cut."""
-    shown = [text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…" for text in map(str, names[:most])]
-    return ", ".join(shown) + (", …" if len(names) > most else "")
+    return ", ".join(shortened(str(name)) for name in names[:most]) + (", …" if len(names) > most else "")
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:

@@ -88,10 +88,16 @@ CODE = re.compile(r"0\d+", re.ASCII)
 
 def is_compact_date(text: str) -> bool:
     """Whether a text is a date such as 20260131, from 1900 to 2099."""
+    return COMPACT.fullmatch(text) is not None and _fits(datetime.fromisoformat, text)
+
+
+def _fits(parse: Callable[..., object], *arguments: Any) -> bool:
+    """Whether a text can be parsed."""
     try:
-        return COMPACT.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
-    except ValueError:
+        parse(*arguments)
+    except (ValueError, OverflowError):
         return False
+    return True
 
 
 def is_code(text: str) -> bool:
@@ -101,11 +107,7 @@ def is_code(text: str) -> bool:
 
 def is_date(text: str, first: str) -> bool:
     """Whether a text is an ambiguous date that is valid in this order."""
-    try:
-        parse_time(text, first)
-    except ValueError:
-        return False
-    return is_ambiguous_date(text)
+    return is_ambiguous_date(text) and _fits(parse_time, text, first)
 
 
 def is_ambiguous_date(text: str) -> bool:
@@ -114,11 +116,6 @@ def is_ambiguous_date(text: str) -> bool:
 
 def looks_like_date(text: str) -> bool:
     return is_ambiguous_date(text) or is_time(text)
-
-
-def first_invalid_date(texts: Iterable[str], first: str) -> str:
-    """Return the first text that is not a date in this order; there must be one."""
-    return next(text for text in texts if not is_time(text) and not is_date(text, first))
 
 
 def _parse_date(text: str, first: str | None) -> datetime:
@@ -184,22 +181,8 @@ POINT, COMMA = MARKS = (".", ",")
 
 SPACES = " \u00a0\u202f\u2009\u2007"
 PERCENT = "%"
-CURRENCIES = {
-    name: names.split()[0]
-    for names in (
-        "€ EUR",
-        "$ USD",
-        "£ GBP",
-        "¥ JPY",
-        "CHF Fr.",
-        "zł PLN",
-        "kr SEK NOK DKK",
-        "Kč CZK",
-        "Ft HUF",
-        "lei RON",
-    )
-    for name in names.split()
-}
+ALIKE = "€ EUR, $ USD, £ GBP, ¥ JPY, CHF Fr., zł PLN, kr SEK NOK DKK, Kč CZK, Ft HUF, lei RON"
+CURRENCIES = {name: names.split()[0] for names in ALIKE.split(",") for name in names.split()}
 """Signs and codes of currencies, each with the sign that stands for both."""
 
 UNITS = {PERCENT: PERCENT, **{name.lower(): sign for name, sign in CURRENCIES.items()}}
@@ -319,15 +302,7 @@ def is_number(text: str) -> bool:
 
 def is_numeral(text: str) -> bool:
     """Whether a text is a number with either decimal mark."""
-    return any(_reads(text, mark) for mark in MARKS)
-
-
-def _reads(text: str, mark: str) -> bool:
-    try:
-        read_number(text, mark)
-    except ValueError:
-        return False
-    return True
+    return any(_fits(read_number, text, mark) for mark in MARKS)
 
 
 def one_by_one(
@@ -354,20 +329,16 @@ def one_by_one(
                 known[value] = _text_number(value, notation, truths=not feature)
             numbers[position] = known[value]
         except (TypeError, ValueError, OverflowError):
-            mend = "Write a number such as 12.5, or drop the row"
+            like, mend = "", "Write a number such as 12.5, or drop the row"
             if feature:
                 mend = "If it is a feature, read the table with features='auto', or choose the columns with contexts=[...]"
+            if isinstance(value, str) and is_numeral(value):
+                like = f" as in the other rows, which are like {(notation or Notation()).example}"
             row = first_row + position // width
             raise LogError(
-                f"{labels.truncate(name)} at row {row} is {labels.shorten(value)}, {_not_a_number(value, notation)}. {mend}"
+                f"{labels.truncate(name)} at row {row} is {labels.shorten(value)}, not a number{like}. {mend}"
             ) from None
     return numbers
-
-
-def _not_a_number(value: Any, notation: Notation | None) -> str:
-    if isinstance(value, str) and is_numeral(value):
-        return f"not a number as in the other rows, which are like {(notation or Notation()).example}"
-    return "not a number"
 
 
 def _number(value: Any) -> float:
@@ -521,14 +492,10 @@ def _contradiction(words: Sequence[str]) -> str:
     """Say that words are numbers, but not all with the same decimal mark."""
     if not words or not all(map(is_numeral, words)):
         return ""
-    marks = {mark: [word for word in words if _has_mark(word, mark)] for mark in MARKS}
-    odd = " and ".join(labels.shorten(found[0]) for found in marks.values() if found)
+    fits = [(word, [mark for mark in MARKS if _fits(read_number, word, mark)]) for word in words]
+    first = (next((word for word, marks in fits if marks == [mark]), None) for mark in MARKS)
+    odd = " and ".join(labels.shorten(word) for word in first if word is not None)
     return f"holds {odd}: numbers with a decimal point and with a comma. Write them alike; if they are words, {CATEGORY}"
-
-
-def _has_mark(word: str, mark: str) -> bool:
-    """Whether a word is a number with this decimal mark alone."""
-    return [each for each in MARKS if _reads(word, each)] == [mark]
 
 
 def _date_problem(words: Sequence[str], orders: Sequence[str]) -> str:
@@ -542,7 +509,8 @@ def _date_problem(words: Sequence[str], orders: Sequence[str]) -> str:
         return missing
     found = f"holds {labels.shorten(words[0])}, and no row shows whether the day or the month is first. Pass dates='day-first' or dates='month-first'"
     if not orders:
-        unfit = [first_invalid_date(words, first) for first in (DAY, MONTH)]
+        odd = [word for word in words if not is_time(word)]
+        unfit = [next(word for word in odd if not is_date(word, first)) for first in (DAY, MONTH)]
         both = " and ".join(map(labels.shorten, dict.fromkeys(unfit)))
         found = f"holds {both}: the day is not first in all rows, nor is the month"
     return (

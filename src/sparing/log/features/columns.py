@@ -15,6 +15,7 @@ from sparing.errors import LogError, SpellingWarning, UnitWarning
 from sparing.log.features import cells
 from sparing.log.labels import fold_case, near_duplicates, shorten, truncate
 from sparing.log.limits import LARGEST
+from sparing.log.sketches import Moments
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,9 +70,11 @@ class Column(ABC):
     def _beyond(self, value: Any) -> str:
         return "not in the log"
 
-    @abstractmethod
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
         """Write the coordinates of cells (n,) into zeros (n, width)."""
+        write = self.tile_setter(column, first_row=first_row)
+        assert write is not None  # other columns have a `fill` of their own
+        write(slice(None), out)
 
     def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter | None:
         """Read cells (n,), and return what writes those of some rows; None if `fill` is to write all at once."""
@@ -109,8 +112,9 @@ class Column(ABC):
         """Describe a coordinate that is not the one for missing values."""
 
     def header(self) -> dict[str, Any]:
-        """Return the column as JSON."""
-        return {"kind": self.kind, **asdict(self)}
+        """Return the column as JSON, without what it does not have."""
+        saved = {"kind": self.kind, **asdict(self)}
+        return {name: value for name, value in saved.items() if value is not None}
 
     def described(self) -> str:
         """Return the kind of the column, in a few words."""
@@ -137,11 +141,9 @@ class Column(ABC):
     def unfit_row(self, value: Any, row: int) -> LogError:
         return LogError(f"{truncate(self.column)} at row {row} is {shorten(value)}; expected {self.expected}")
 
-    def _mapped(
-        self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int, gap: float = math.nan
-    ) -> np.ndarray:
-        """Convert cells to numbers (n,), `gap` for missing ones; distinct cells are converted once."""
-        table, codes = self._converted(column, convert, first_row=first_row, gap=gap)
+    def _mapped(self, column: "pa.Array", convert: Callable[[Any], float], *, first_row: int) -> np.ndarray:
+        """Convert cells to numbers (n,), NaN for missing ones; distinct cells are converted once."""
+        table, codes = self._converted(column, convert, first_row=first_row, gap=math.nan)
         return table[codes]
 
     def _converted(
@@ -207,20 +209,11 @@ class NumberColumn(Column):
             object.__setattr__(self, "notation", cells.Notation(**given))
 
     @classmethod
-    def within(
-        cls,
-        column: str,
-        gap: bool,
-        *,
-        mean: float,
-        scale: float,
-        low: float,
-        high: float,
-        notation: cells.Notation | None = None,
-    ) -> Self:
-        """The column of a log with numbers from `low` to `high`."""
-        more = MARGIN * (high - low)
-        return cls(column, gap, mean, scale, max(-LARGEST, low - more), min(LARGEST, high + more), notation)
+    def within(cls, column: str, gap: bool, found: Moments, notation: cells.Notation | None) -> Self:
+        """The column of a log with these numbers, limited to a little more than their range."""
+        more = MARGIN * (found.high - found.low)
+        low, high = max(-LARGEST, found.low - more), min(LARGEST, found.high + more)
+        return cls(column, gap, found.mean, found.scale, low, high, notation)
 
     @property
     def expected(self) -> str:
@@ -236,30 +229,27 @@ class NumberColumn(Column):
         """Return a value as a number, or raise ValueError."""
         return cells.as_number(value, self.notation)
 
-    def header(self) -> dict[str, Any]:
-        return {name: value for name, value in super().header().items() if value is not None}
-
     @property
     def parts(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        self.tile_setter(column, first_row=first_row)(slice(None), out)
-
-    def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
+    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+        """Cells as numbers, (n,), NaN where one is missing."""
         from sparing.log import arrays
 
         if arrays.is_text(column.type):
             values = self._mapped(column, self.number, first_row=first_row)
         else:
             values = arrays.numbers(column, self.column, first_row=first_row)
+        if not all_valid(values):
+            for row in np.flatnonzero(np.abs(values) > LARGEST).tolist():
+                raise self.unfit_row(float(values[row]), first_row + row)
+        return values
+
+    def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
+        values = self.numbers(column, first_row=first_row)
         low, high = (values.min(), values.max()) if len(values) else (0.0, 0.0)
-        missing = None
-        if not -LARGEST <= low <= high <= LARGEST:
-            missing = np.isnan(values)
-            odd = np.flatnonzero(~missing & ~(np.abs(values) <= LARGEST))
-            if len(odd):
-                raise self.unfit_row(float(values[odd[0]]), first_row + int(odd[0]))
+        missing = np.isnan(values) if np.isnan(low) else None
         if not self._low <= low <= high <= self._high:  # or a number is missing
             values = self._clipped(values)
         mean, times = self.mean, 1 / self.scale
@@ -371,9 +361,6 @@ class CategoryColumn(Column):
         if self.rare_values is not None:
             object.__setattr__(self, "rare_values", tuple(self.rare_values))
 
-    def header(self) -> dict[str, Any]:
-        return {name: value for name, value in super().header().items() if value is not None}
-
     @property
     def parts(self) -> tuple[str, ...]:
         other = (f"{self.column} is other",) if self.rare else ()
@@ -404,9 +391,6 @@ class CategoryColumn(Column):
     def _places(self) -> dict[Hashable, int]:
         rare: dict[Hashable, int] = dict.fromkeys(self.rare_values or (), len(self.values))
         return rare | {value: i for i, value in enumerate(self.values)}
-
-    def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        self.tile_setter(column, first_row=first_row)(slice(None), out)
 
     def tile_setter(self, column: "pa.Array", *, first_row: int) -> TileSetter:
         numbers, codes = self._converted(column, self._place, first_row=first_row, gap=MISSING_CODE)
@@ -564,12 +548,10 @@ class TimeColumn(Column):
     under_week: bool | None = None
 
     @classmethod
-    def within(cls, column: str, gap: bool, *, mean: float, scale: float, low: float, high: float) -> Self:
-        """The column of a log with moments from `low` to `high`, in seconds since 1970."""
-        return cls(column, gap, low, high, mean, scale, high // DAY - low // DAY < 6 or None)
-
-    def header(self) -> dict[str, Any]:
-        return {name: value for name, value in super().header().items() if value is not None}
+    def within(cls, column: str, gap: bool, found: Moments) -> Self:
+        """The column of a log with these seconds since 1970."""
+        low, high = found.low, found.high
+        return cls(column, gap, low, high, found.mean, found.scale, high // DAY - low // DAY < 6 or None)
 
     def unseen(self, value: Any) -> bool:
         if not self.under_week or self.is_missing(value):
@@ -585,7 +567,7 @@ class TimeColumn(Column):
         return tuple(f"{self.column} {circle}" for circle in circles)
 
     def fill(self, column: "pa.Array", out: np.ndarray, *, first_row: int) -> None:
-        seconds = self.seconds(column, first_row=first_row)
+        seconds = self.numbers(column, first_row=first_row)
         there = ~np.isnan(seconds)
         moment = np.where(there, seconds, self.mean)
         within = np.clip(moment, self.first, self.last)
@@ -595,7 +577,7 @@ class TimeColumn(Column):
         out[:, :5] = np.where(there[:, None], np.column_stack((HOURS[minute], DAYS[day], trend)), 0.0)
         self._fill_gap(there, out)
 
-    def seconds(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
+    def numbers(self, column: "pa.Array", *, first_row: int) -> np.ndarray:
         """Seconds since 1970 in UTC, (n,), NaN where the cell is missing."""
         moments = cells.to_seconds(column)
         if moments is not None:

@@ -23,6 +23,7 @@ from sparing.log.features.columns import (
     HashedColumn,
     NumberColumn,
     RawColumn,
+    TimeColumn,
     VectorColumn,
 )
 from sparing.log.features.encoder import CONSTANT, SHOWN, Encoder
@@ -30,7 +31,7 @@ from sparing.log.features.kernel import SAMPLE, Nystroem, NystroemMap
 from sparing.log.features.specs import ColumnSpec
 from sparing.log.labels import shorten, truncate
 from sparing.log.passes import Partition, Statistic, scan_rows
-from sparing.log.sketches import ContextSample, Moments, SampledContexts, TextSample
+from sparing.log.sketches import ContextSample, Moments, TextSample
 from sparing.log.tables import TableSource, indexes
 
 if TYPE_CHECKING:
@@ -213,11 +214,11 @@ MOST_NAMED = 400  # characters of names that an error lists beyond those that it
 
 def _settle_dates(profiles: Sequence["ColumnProfile"], dates: str | None) -> None:
     """Give columns of dates that leave the order open the one of the dialect, or of columns that show it."""
-    orders = {each.column: each.orders for each in profiles}
-    shown = {found[0] for found in orders.values() if len(found) == 1}
+    orders = [(each, each.times) for each in profiles if each.times and "time" not in each.times]
+    shown = {times[0] for _, times in orders if len(times) == 1}
     order = TIME_KINDS[dates] if dates else shown.pop() if len(shown) == 1 else None
-    for profile in profiles:
-        if order is not None and len(orders[profile.column]) > 1:
+    for profile, times in orders:
+        if order is not None and len(times) > 1:
             profile.tests = {kind: kind == order for kind in profile.tests}
 
 
@@ -276,8 +277,7 @@ class Features:
         """
         engine = engine or local(1)
         profiles = ColumnProfiles(self, tuple(columns), source.dialect.dates)
-        cut = None if source.rows is None else Partition.of_table(source.rows, len(columns))
-        found = scan_rows(source, columns, profiles, identity_batch, partition=cut, engine=engine)
+        found = scan_rows(source, columns, profiles, identity_batch, engine=engine)
         settle(source, found, {})
         return self.fitted(source, found, engine)
 
@@ -319,11 +319,9 @@ class ColumnProfiles(Statistic[Any, "list[ColumnProfile]"]):
 
     def zero(self) -> "list[ColumnProfile]":
         specs = dict(self.plan.specs)
-        if self.dates is not None:  # a time without an order
-            given = {"time": TIME_KINDS[self.dates]}
-            specs = {
-                name: replace(spec, kind=given.get(spec.kind, spec.kind)) for name, spec in specs.items()
-            }
+        if self.dates is not None:
+            order = TIME_KINDS[self.dates]
+            specs |= {name: replace(spec, kind=order) for name, spec in specs.items() if spec.kind == "time"}
         return [ColumnProfile(name, specs.get(name, ColumnSpec("auto"))) for name in self.columns]
 
     def update(self, state: "list[ColumnProfile]", block: Any, first_row: int) -> "list[ColumnProfile]":
@@ -350,11 +348,9 @@ def with_kernel(encoder: Encoder, contexts: np.ndarray, kernel: Nystroem) -> Enc
 def _sample(source: TableSource, encoder: Encoder, engine: Engine) -> np.ndarray:
     """Return a random sample of contexts (n, d), which does not depend on the batches."""
     columns = [column.column for column in encoder.columns]
-    cut = None if source.rows is None else Partition.of_table(source.rows, encoder.size)
+    cut = Partition.of_table(source.rows or 0, encoder.size)
     sample = ContextSample(encoder.size, SAMPLE)
-    found: SampledContexts = scan_rows(
-        source, columns, sample, encoder.encode_batch, partition=cut, engine=engine
-    )
+    found = scan_rows(source, columns, sample, encoder.encode_batch, partition=cut, engine=engine)
     return found.contexts
 
 
@@ -464,13 +460,9 @@ class ColumnProfile:
         self.tests = {kind: True}
         if kind == "number" and self._add_numerals(column, first_row):
             return
-        if kind == "number":
-            out = np.zeros((len(column), 2))
-            NumberColumn(self.column, gap=True).fill(column, out, first_row=first_row)
-            there, values = out[:, -1] == 0, out[:, 0]
-        else:
-            values = TIMES[kind](self.column, gap=True).seconds(column, first_row=first_row)
-            there = ~np.isnan(values)
+        read: type[NumberColumn | TimeColumn] = NumberColumn if kind == "number" else TIMES[kind]
+        values = read(self.column, gap=True).numbers(column, first_row=first_row)
+        there = ~np.isnan(values)
         self.gaps += int((~there).sum())
         self._sum([kind], values[there])
 
@@ -577,9 +569,8 @@ class ColumnProfile:
         for mark in marks[:1] if alike else marks:
             read = cells.as_number if self.numbers.plain and mark == "." else partial(_numeral, mark=mark)
             values = [read(word) for word in words]
-            self._sum(
-                [NUMBERS[each] for each in (marks if alike else [mark])], np.repeat(values, counts[there])
-            )
+            kinds = [NUMBERS[each] for each in (marks if alike else [mark])]
+            self._sum(kinds, np.repeat(values, counts[there]))
         for kind, time in TIMES.items():
             if self.tests[kind]:
                 seconds = [cells.as_seconds(word, time.order) for word in words]
@@ -628,27 +619,20 @@ class ColumnProfile:
                     f"{truncate(self.column)} holds lists of {sizes[0]} and of {sizes[1]} numbers; all lists must have the same length"
                 )
             vectors = [a + b for a, b in zip(self.vectors, other.vectors, strict=True)]
-        both = ColumnProfile(
-            self.column,
-            self.spec,
-            self.rows + other.rows,
-            self.gaps + other.gaps,
-            {
-                kind: self.moments.get(kind, Moments()) + other.moments.get(kind, Moments())
-                for kind in {**self.moments, **other.moments}
-            },
-            Counter(self.counts),
-            self.uncounted or other.uncounted,
-            {
-                kind: passed and other.tests[kind]
-                for kind, passed in self.tests.items()
-                if kind in other.tests
-            },
-            vectors,
-            self.odd or other.odd,
-            self.texts + other.texts,
-            self.characters,
-            self.numbers.merged(other.numbers),
+        none, kinds = Moments(), self.moments | other.moments
+        shared = [kind for kind in self.tests if kind in other.tests]
+        both = replace(
+            self,
+            rows=self.rows + other.rows,
+            gaps=self.gaps + other.gaps,
+            moments={kind: self.moments.get(kind, none) + other.moments.get(kind, none) for kind in kinds},
+            counts=Counter(self.counts),
+            uncounted=self.uncounted or other.uncounted,
+            tests={kind: self.tests[kind] and other.tests[kind] for kind in shared},
+            vectors=vectors,
+            odd=self.odd or other.odd,
+            texts=self.texts + other.texts,
+            numbers=self.numbers.merged(other.numbers),
         )
         for word, count in other.counts.items():
             both._count(word, count)
@@ -660,20 +644,15 @@ class ColumnProfile:
         return self.gaps == self.rows or (len(self.counts) == 1 and not self.uncounted and not self.gaps)
 
     @property
-    def orders(self) -> list[str]:
-        """The orders of day and month that dates with slashes can have; none if the kind is known, or is another one."""
-        open_ = self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys()
-        if not open_ or self.tests["time"] or not self.counts:
-            return []
-        return [kind for kind in TIMES if self.tests[kind]]
+    def times(self) -> list[str] | None:
+        """The kinds of time that the texts of a column without a declared kind can be; None if it has no such texts."""
+        texts = self.spec.kind == "auto" and TIMES.keys() <= self.tests.keys() and self.counts
+        return [kind for kind in TIMES if self.tests[kind]] if texts else None
 
     @property
     def problem(self) -> str:
         """Why the texts of a column without a declared kind cannot be read; empty if they can."""
-        if self.spec.kind != "auto" or not TIMES.keys() <= self.tests.keys() or not self.counts:
-            return ""
-        orders = [kind for kind in TIMES if self.tests[kind]]
-        return cells.text_problem(list(self.counts), self.kind, orders)
+        return "" if self.times is None else cells.text_problem(list(self.counts), self.kind, self.times)
 
     def fitted(self) -> Column | str:
         """Return the fitted column, or the reason for which it is left out."""
@@ -705,24 +684,9 @@ class ColumnProfile:
             hint = " (dates are read as 2026-11-17 08:30 or 17.11.2026 08:30)" if dates else ""
             return f"left out, a different value in nearly every row{hint}"
         if kind == "number":
-            return NumberColumn.within(
-                self.column,
-                gap,
-                mean=numbers.mean,
-                scale=numbers.scale,
-                low=numbers.low,
-                high=numbers.high,
-                notation=self.notation,
-            )
+            return NumberColumn.within(self.column, gap, numbers, self.notation)
         if kind in TIMES:
-            return TIMES[kind].within(
-                self.column,
-                gap,
-                mean=numbers.mean,
-                scale=numbers.scale,
-                low=numbers.low,
-                high=numbers.high,
-            )
+            return TIMES[kind].within(self.column, gap, numbers)
         if kind == "bool":
             return BoolColumn(self.column, gap)
         return self._category(kind, gap)
@@ -734,15 +698,15 @@ class ColumnProfile:
             return self.spec.kind
         if self.vectors is not None:
             return "vector"
-        fits = (kind for kind, passed in self.tests.items() if passed and (kind != "bool" or self._truths()))
+        fits = (
+            kind
+            for kind, passed in self.tests.items()
+            if passed and (kind != "bool" or cells.are_truths(self.counts))
+        )
         found = next(fits, "category")
         every = not self.uncounted and 0 < self.counts.total() == self.rows - self.gaps
-        return (
-            "time" if found == "number" and every and all(map(cells.is_compact_date, self.counts)) else found
-        )
-
-    def _truths(self) -> bool:
-        return not self.counts or cells.are_truths(self.counts)
+        dates = found == "number" and every and all(map(cells.is_compact_date, self.counts))
+        return "time" if dates else found
 
     def _reads_like_text(self, kind: str) -> bool:
         """Whether the kind is to be found, values differ in most rows, and have several words on average."""
@@ -750,8 +714,8 @@ class ColumnProfile:
         differ = len(self.counts) > ID_SHARE * self.counts.total() or (many and self._mostly_rare())
         if self.spec.kind != "auto" or kind != "category" or not differ:
             return False
-        words = sum(map(texts.count_words, self.texts.texts))
-        return words >= TEXT_WORDS * max(1, len(self.texts.texts))
+        sample = self.texts.texts
+        return sum(map(texts.count_words, sample)) >= TEXT_WORDS * max(1, len(sample))
 
     def _text(self, gap: bool) -> Column | str:
         """Return the directions of the sampled texts."""
@@ -783,16 +747,12 @@ class ColumnProfile:
         count, total, outer = self.vectors
         mean = total / count
         variances, axes = np.linalg.eigh(outer / count - np.outer(mean, mean))
-        keep = min(
-            self.spec.keep or VECTOR_COMPONENTS,
-            int((variances > 1e-12 * max(variances[-1], 1e-300)).sum()) or 1,
-        )
+        rank = int((variances > 1e-12 * max(variances[-1], 1e-300)).sum()) or 1
+        keep = min(self.spec.keep or VECTOR_COMPONENTS, rank)
         chosen = axes[:, ::-1][:, :keep].T
         signs = np.sign(chosen[np.arange(keep), np.abs(chosen).argmax(axis=1)])
         scaled = chosen * signs[:, None] / math.sqrt(max(variances[-1], 1e-300))
-        return VectorColumn(
-            self.column, gap, len(mean), tuple(mean.tolist()), tuple(map(tuple, scaled.tolist()))
-        )
+        return VectorColumn(self.column, gap, len(mean), mean.tolist(), scaled.tolist())
 
 
 def _numeral(value: Any, mark: str) -> float:

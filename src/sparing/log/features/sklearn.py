@@ -62,9 +62,8 @@ def translate(transformer: Any, *, constant: bool) -> Encoder:
         if isinstance(fitted, str) and fitted == "drop":
             continue
         kind = fitted if isinstance(fitted, str) else type(fitted).__name__
-        names = [
-            each if isinstance(each, str) else _named(seen, each) for each in np.atleast_1d(chosen).tolist()
-        ]
+        places = np.atleast_1d(chosen).tolist()
+        names = [each if isinstance(each, str) else _named(seen, each) for each in places]
         if kind in ("passthrough", "FunctionTransformer") and getattr(fitted, "func", None) is None:
             columns += [RawColumn(each, gap=False) for each in names]
         elif kind in KNOWN:

@@ -10,7 +10,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -136,7 +136,7 @@ class TextColumn(Column):
     def _decoded(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         parts = ((self.places, "<u4"), (self.idf, "<f4"), (self.axes, "<f2"))
         places, idf, axes = (
-            np.frombuffer(base64.b64decode(part, validate=True), dtype=kind) for part, kind in parts
+            np.frombuffer(base64.b64decode(part, validate=True), kind) for part, kind in parts
         )
         return places, idf, axes
 
@@ -172,12 +172,11 @@ class TextColumn(Column):
         for start in range(0, len(column), BLOCK):
             values = column.slice(start, BLOCK).to_pylist()
             there = np.array([not self.is_missing(value) for value in values], dtype=np.bool_)
-            texts = [
-                self._text(value, first_row + start + row) for row, value in enumerate(values) if there[row]
-            ]
+            rows = np.flatnonzero(there)
+            texts = [self._text(values[row], first_row + start + row) for row in rows.tolist()]
             part = out[start : start + BLOCK]
             if texts:
-                part[np.flatnonzero(there), :width] = self._coordinates(texts)
+                part[rows, :width] = self._coordinates(texts)
             self._fill_gap(there, part)
 
     def _text(self, value: Any, row: int) -> str:
@@ -203,10 +202,8 @@ class TextColumn(Column):
         """The projections (n, keep) of normalised texts."""
         from sparing.log.features import grams
 
-        found = np.zeros((len(texts), self.keep))
-        grams.project_rows(
-            *code_points(texts), character_classes(), self.ngrams, *self._fitted, DAMPED, found
-        )
+        found, classes = np.zeros((len(texts), self.keep)), character_classes()
+        grams.project_rows(*code_points(texts), classes, self.ngrams, *self._fitted, DAMPED, found)
         return found - np.array(self.mean)
 
     def contributions(self, value: Any, weights: np.ndarray) -> tuple[dict[str, float], float]:
@@ -262,10 +259,8 @@ class TextColumn(Column):
         points, _ = code_points([text])
         most = grams.most_grams(len(text))
         found, words = np.empty((most, 2), np.int64), np.empty(most, np.int64)
-        spans = np.empty((len(text), 2), np.int64)
-        many, n_words = grams.grams_of(
-            points, 0, len(text), character_classes(), self.ngrams, found, words, spans
-        )
+        spans, classes = np.empty((len(text), 2), np.int64), character_classes()
+        many, n_words = grams.grams_of(points, 0, len(text), classes, self.ngrams, found, words, spans)
         slots, idf, axes = self._fitted
         places, signs = found[:many, 0] >> 1, 1 - 2 * (found[:many, 0] & 1)
         slot = slots[places]
@@ -291,14 +286,12 @@ class TextColumn(Column):
         return whole
 
     def _words(self, part: int, low: float, high: float) -> str:
-        if part < self.keep:
-            return self._bounded(part, low, high, lambda end: f"{end:.3g}")
-        return self._bounded(
-            part,
-            low,
-            high,
-            lambda end: f"{math.expm1(end * self.length_scale + self.length_mean):,.0f} characters",
-        )
+        def show(end: float) -> str:
+            if part < self.keep:
+                return f"{end:.3g}"
+            return f"{math.expm1(end * self.length_scale + self.length_mean):,.0f} characters"
+
+        return self._bounded(part, low, high, show)
 
     @property
     def summary(self) -> str:
@@ -342,11 +335,9 @@ def fit_text(column: str, texts: Sequence[str], *, gap: bool, keep: int, ngrams:
         return TextColumn(column, gap, **settings)
     settings |= {"keep": kept, "places": _encoded(chosen, "<u4"), "idf": _encoded(idf, "<f4"), "share": share}
     trial = TextColumn(column, gap, **settings, axes=_encoded(axes, "<f2"), mean=(0.0,) * kept)
-    means = [
-        trial._projected(plain[start : start + BLOCK]).sum(axis=0) for start in range(0, len(plain), BLOCK)
-    ]
-    mean = tuple((np.sum(means, axis=0) / len(plain)).tolist())
-    return TextColumn(column, gap, **settings, axes=trial.axes, mean=mean)
+    parts = (plain[start : start + BLOCK] for start in range(0, len(plain), BLOCK))
+    mean = np.sum([trial._projected(part).sum(axis=0) for part in parts], axis=0) / len(plain)
+    return replace(trial, mean=mean.tolist())
 
 
 def _encoded(numbers: np.ndarray, kind: str) -> str:

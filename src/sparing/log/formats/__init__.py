@@ -19,7 +19,7 @@ import numpy as np
 from sparing.engines import Engine, Progress, engine_of, local
 from sparing.errors import LogError, LogWarning
 from sparing.log import labels, writer
-from sparing.log.column_checks import check_action_labels, check_columns
+from sparing.log.column_checks import check_columns
 from sparing.log.columns import ColumnKeywords, ColumnRoles, keywords_of
 from sparing.log.costs import check_cost_units
 from sparing.log.features import Encoder
@@ -116,6 +116,9 @@ def _lines(head: bytes) -> list[bytes]:
     return [line for line in whole if line.strip()]
 
 
+Writer = Callable[[AnyLog, Any], list[str]]
+"""Writes a log to a path, and returns what could not be written."""
+
 DIALECT = tuple(each.name for each in fields(Dialect))
 """Options of tables that people's files need."""
 
@@ -139,7 +142,7 @@ class Format:
     endings: tuple[str, ...]
     sniff: Callable[[bytes], bool] | None = None
     ending: str = ""
-    writer: Callable[[AnyLog, str | os.PathLike[str]], list[str]] | None = None
+    writer: Writer | None = None
     sparse: str | None = "values"
 
     @property
@@ -162,25 +165,19 @@ class Format:
         return rows.read(), notes
 
     def write(self, log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
-        return self.written()(log, path)
+        lost = self.checked_writer()(log, path)
+        if self is TABLE or as_rows(log).header.costs is None:
+            return lost
+        return [*lost, "The known costs are lost: write Parquet or Arrow to keep them."]
 
-    def written(self) -> Callable[[AnyLog, str | os.PathLike[str]], list[str]]:
+    def checked_writer(self) -> Writer:
         """Return the writer, or refuse a format that is only read."""
         if self.writer is None:
             raise LogError(
                 f"{self.name} is read, not written. Write .parquet or .dsjson, and load it with the tool's own functions: "
                 "docs/formats.md has the three lines for each"
             )
-        return self.writer if self is TABLE else partial(_write_without_costs, self.writer)
-
-
-def _write_without_costs(
-    write: Callable[[AnyLog, str | os.PathLike[str]], list[str]], log: AnyLog, path: str | os.PathLike[str]
-) -> list[str]:
-    """Write another tool's format, none of which has known costs."""
-    lost = write(log, path)
-    known = as_rows(log).header.costs is not None
-    return [*lost, "The known costs are lost: write Parquet or Arrow to keep them."] if known else lost
+        return self.writer
 
 
 class _MappedRows(Rows):
@@ -331,7 +328,7 @@ def format_for_path(path: str | os.PathLike[str], format: str | None = None) -> 
     """Return the format of this name, or else the one in which the path's ending asks a log to be written."""
     if format:
         return named(format)
-    own = {**dict.fromkeys(WRITTEN, TABLE), **{each.ending: each for each in OTHERS if each.ending}}
+    own = dict.fromkeys(WRITTEN, TABLE) | {each.ending: each for each in OTHERS if each.ending}
     ending = Path(path).suffix.lower()
     if ending in own:
         return own[ending]
@@ -386,15 +383,13 @@ def open_log(
             raise LogError(
                 f"this is {found.title}, which has no cost columns; give costs by action, costs={{...}}"
             )
-        known = as_costs(costs, rows.action_names)
-        rows = _MappedRows(rows, partial(replace, costs=known))
+        rows = _MappedRows(rows, partial(replace, costs=as_costs(costs, rows.action_names)))
     if items is None:
         return rows, notes
     about = ItemTable(items, options.get("action", "action"), item_features, decimal=decimal, dates=dates)
-    new = [label for label in about.labels(rows.action_names) if label not in set(rows.action_names)]
-    if new and actions is None:
-        everyone = [*rows.action_names, *labels.in_order(new)]
-        rows, _ = _open_other(found, source, everyone, rows.encoder, options, passed)
+    every = about.actions(rows.action_names)
+    if actions is None and len(every) > rows.n_actions:
+        rows, _ = _open_other(found, source, every, rows.encoder, options, passed)
     return _MappedRows(rows, partial(replace, items=about.items(rows.action_names))), notes
 
 
@@ -423,17 +418,15 @@ def _feature_option(features: Any) -> tuple[Sequence[str] | None, FeatureSpec]:
     """The names of features to read of another tool's file, or what its features become."""
     if features is None or features == "raw":
         return None, None
-    if isinstance(features, str) and features != "auto":
-        return [features], None
-    return (features, None) if isinstance(features, Sequence) and features != "auto" else (None, features)
+    if not isinstance(features, Sequence) or features == "auto":
+        return None, features
+    return [features] if isinstance(features, str) else features, None
 
 
 def _own_options(found: Format, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options without those that only tables have; these must have their defaults."""
     defaults = {role.name: role.default for role in fields(ColumnRoles)} | dict.fromkeys(DIALECT)
-    given = {
-        name: value for name, value in options.items() if name not in defaults or value != defaults[name]
-    }
+    given = {name: each for name, each in options.items() if name not in defaults or each != defaults[name]}
     if "context_id" not in found.options:
         given.pop("context_id", None)
     if any(name in defaults and name not in found.options for name in given):
@@ -557,9 +550,11 @@ def _warn(rows: Rows, features: Any, counts: np.ndarray | None = None) -> list[s
     """Warn of columns of a table that should hardly be features, or actions; return the sentences."""
     if not isinstance(rows, Scan):
         return []
-    declared = [name for name, spec in getattr(features, "specs", ()) if spec.kind != "auto"]
-    found = [] if isinstance(features, Encoder) else check_columns(rows, declared)
-    found += [] if counts is None else check_action_labels(counts, rows.items)
+    found, fitted = [], rows.layout.encoder
+    if fitted is not None and not isinstance(features, Encoder):
+        declared = [name for name, spec in getattr(features, "specs", ()) if spec.kind != "auto"]
+        found += check_columns(rows, fitted, declared)
+    found += [] if counts is None else labels.check_action_labels(counts, rows.items)
     for sentence in found:
         warnings.warn(sentence, LogWarning, stacklevel=3)
     return found
@@ -639,10 +634,11 @@ def convert(
     `progress(rows, total)` is called during every pass, with a total of 0 until it is known; `options` are those of
     `read_log`. Returns the log (a scan if the source is a file), what was assumed, and what the target cannot carry.
     """
-    write = format_for_path(target, target_format).written()  # refuse before long work
+    chosen = format_for_path(target, target_format)
+    chosen.checked_writer()  # refuses before long work
     rows, assumed = open_log(source, format=source_format, progress=progress, **options)
     log = rows if is_path(source) else rows.read()
-    return log, assumed, write(log, target)
+    return log, assumed, chosen.write(log, target)
 
 
 def write_log(log: AnyLog, path: str | os.PathLike[str], format: str | None = None) -> list[str]:

@@ -8,8 +8,9 @@ import math
 from abc import ABC, abstractmethod
 from array import array
 from collections import Counter, deque
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -47,6 +48,10 @@ PARTS = {
 """Optional parts of an event, in words."""
 
 MISSING = " is missing"
+
+
+Arrays = dict[str, np.ndarray]
+"""Rows as arrays by their names in `Log.from_indices`; their support is a `distribution` or `sets`, (n, K)."""
 
 
 @dataclass(slots=True)
@@ -247,15 +252,41 @@ class Vocabulary:
         """Sizes that do not change when the same events are encoded again."""
         return len(self.labels), len(self.columns), len(self.first), len(self.missing)
 
+    def arrays(self, batch: EventBatch, indices: np.ndarray, n_actions: int) -> Arrays:
+        """Return a batch as arrays; `indices` (labels,) are the actions of its labels."""
+        n_rows, columns = len(batch.actions), np.asarray(batch.columns)
+        contexts = np.zeros((n_rows, len(self.columns))) if self.columns else np.ones((n_rows, 1))
+        rows, used = np.repeat(np.arange(n_rows), batch.sizes), columns >= 0
+        contexts[rows[used], columns[used]] = np.asarray(batch.values)[used]
+        found = {
+            "contexts": contexts,
+            "actions": indices[np.asarray(batch.actions)],
+            "rewards": np.asarray(batch.rewards),
+        }
+        if self.has("propensity") or self.has("probabilities"):
+            found["propensities"] = np.asarray(batch.propensities)
+        if self.has("context_id"):
+            found["context_ids"] = self.ids(batch.ids)
+        if "eligible" in self.first:
+            sizes, members = np.asarray(batch.set_sizes), indices[np.asarray(batch.members)]
+            table = np.zeros((n_rows, n_actions))
+            np.add.at(table, (np.repeat(np.arange(n_rows), sizes), members), batch.shares)
+            if self.has("probabilities"):
+                found["distribution"] = table
+            else:
+                table[sizes == 0] = 1  # an event without a set could have taken any action
+                found["sets"] = table > 0
+        return found
+
     def notes(self) -> list[str]:
         """What the events lacked, and how they were changed."""
         notes = []
         if not self.columns:
             notes.append(f"No event has a context: the one feature {CONSTANT!r}, always 1, stands for it.")
         if self.left_out:
-            notes.append(
+            notes += [
                 f"{len(self.left_out)} features of the file are not in features=[...] and were left out."
-            )
+            ]
         if "propensity" not in self.first and "probabilities" not in self.first:
             notes.append("No event has a probability: the log has no propensities.")
         if "eligible" not in self.first:
@@ -268,18 +299,12 @@ class Vocabulary:
         if self._scaled:
             notes.append(f"The distributions of {self._scaled} events were scaled to sum to 1 (rounding).")
         if self._merged:
-            notes.append(
-                f"{self._merged} events show one action in two places; its probabilities were added."
-            )
+            notes += [f"{self._merged} events show one action in two places; its probabilities were added."]
         return notes
 
 
 def file_changed_error(name: str) -> LogError:
     return LogError(f"{name} has changed since it was opened. Do not write to it until it is read")
-
-
-Arrays = dict[str, np.ndarray]
-"""Rows as arrays by their names in `Log.from_indices`; their support is a `distribution` or `sets`, (n, K)."""
 
 
 def example_row(n_features: int, n_actions: int, *, propensities: bool, distribution: bool = False) -> Arrays:
@@ -295,7 +320,8 @@ def example_row(n_features: int, n_actions: int, *, propensities: bool, distribu
 class ArrayRows(Rows):
     """A log that is read, in this thread, as arrays of any lengths; they are joined and cut to blocks.
 
-    `example` has the arrays of a row or more, of which only the shapes and types matter.
+    `arrays` iterates over the rows, from the first. `example` has the arrays of a row or more, of which only the shapes
+    and types matter.
     """
 
     def __init__(
@@ -304,22 +330,19 @@ class ArrayRows(Rows):
         n_rows: int,
         names: tuple[Hashable, ...],
         features: Sequence[str] | None,
+        arrays: Callable[[], Iterator[Arrays]],
         example: Arrays,
         progress: Progress | None,
     ) -> None:
         self.name, self.n_rows, self.progress = name, n_rows, progress
-        self._names, self._features = names, features
+        self._names, self._features, self._arrays = names, features, arrays
         self.header = self._log([example], 0).part(slice(0, 0))
-
-    @abstractmethod
-    def arrays(self) -> Iterator[Arrays]:
-        """Iterate over the rows, from the first."""
 
     def blocks(self) -> Iterator[tuple[int, Log]]:
         held: list[Arrays] = []
         first = many = 0
         step = self.partition.block
-        for part in self.arrays():
+        for part in self._arrays():
             low, stop = 0, len(part["actions"])
             while low < stop:
                 size = min(step - many, stop - low)
@@ -398,69 +421,24 @@ class EventReader(ABC):
                     progress(vocabulary.rows, 0)
         vocabulary.check(self.name, alone_means_all=self.alone_means_all)
         names, index = self.naming(set(vocabulary.labels), actions)
-        indices = vocabulary.action_indices(index)
-        rows = EventScan(self, vocabulary, names, indices, first, progress, kept)
+        extent, indices = vocabulary.extent, vocabulary.action_indices(index)
+        encode = partial(vocabulary.arrays, indices=indices, n_actions=len(names))
+
+        def arrays() -> Iterator[Arrays]:
+            if kept:
+                while kept:
+                    yield encode(kept.popleft())
+                return
+            for batch in vocabulary.batches(self.events()):
+                if vocabulary.extent != extent:
+                    raise file_changed_error(self.name)
+                yield encode(batch)
+
+        columns, example = list(vocabulary.columns) or [CONSTANT], encode(first)
+        rows = ArrayRows(self.name, vocabulary.rows, names, columns, arrays, example, progress)
         skipped = [f"{count} {what} were skipped." for what, count in self.skipped.items()]
         own = self.notes(rows.header, named=actions is not None)
         return rows, [*vocabulary.notes(), *own, *skipped]
-
-
-class EventScan(ArrayRows):
-    """A log whose events are read again in every pass; the first pass has collected its vocabulary.
-
-    `kept` are the encoded events of the first pass, or none: the next pass takes them out batch by batch.
-    """
-
-    def __init__(
-        self,
-        reader: EventReader,
-        vocabulary: Vocabulary,
-        names: tuple[Hashable, ...],
-        indices: np.ndarray,
-        first: EventBatch,
-        progress: Progress | None,
-        kept: deque[EventBatch],
-    ) -> None:
-        self.reader, self.vocabulary, self.indices = reader, vocabulary, indices
-        self._kept, self._extent, self.n_labels = kept, vocabulary.extent, len(names)
-        features = list(vocabulary.columns) or [CONSTANT]
-        example = self._arrays(first)
-        super().__init__(reader.name, vocabulary.rows, names, features, example, progress)
-
-    def arrays(self) -> Iterator[Arrays]:
-        if self._kept:
-            while self._kept:
-                yield self._arrays(self._kept.popleft())
-            return
-        for batch in self.vocabulary.batches(self.reader.events()):
-            if self.vocabulary.extent != self._extent:
-                raise file_changed_error(self.reader.name)
-            yield self._arrays(batch)
-
-    def _arrays(self, batch: EventBatch) -> Arrays:
-        known, n_rows, columns = self.vocabulary, len(batch.actions), np.asarray(batch.columns)
-        contexts = np.zeros((n_rows, len(known.columns))) if known.columns else np.ones((n_rows, 1))
-        rows, used = np.repeat(np.arange(n_rows), batch.sizes), columns >= 0
-        contexts[rows[used], columns[used]] = np.asarray(batch.values)[used]
-        found = {
-            "contexts": contexts,
-            "actions": self.indices[np.asarray(batch.actions)],
-            "rewards": np.asarray(batch.rewards),
-        }
-        if known.has("propensity") or known.has("probabilities"):
-            found["propensities"] = np.asarray(batch.propensities)
-        if known.has("context_id"):
-            found["context_ids"] = known.ids(batch.ids)
-        if "eligible" in known.first:
-            sizes, members = np.asarray(batch.set_sizes), self.indices[np.asarray(batch.members)]
-            table = np.zeros((n_rows, self.n_labels))
-            np.add.at(table, (np.repeat(np.arange(n_rows), sizes), members), batch.shares)
-            if known.has("probabilities"):
-                found["distribution"] = table
-            else:
-                table[sizes == 0] = 1  # an event without a set could have taken any action
-                found["sets"] = table > 0
-        return found
 
 
 def raw_columns(log: Log) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from typing import IO, Any
 
@@ -69,7 +70,11 @@ def scan(
         notes.append(f"No n_actions: {len(names)} actions, as far as they were logged.")
     if unread := [name for name in feedback.names if name not in (*COUNTS, *ROUNDS)]:
         notes.append(f"Not kept: {', '.join(map(str, unread))}.")
-    return ObpScan(feedback, names, slot, n_rows, progress), notes
+    given, distribution = "pscore" in feedback.names, "pi_b" in feedback.names
+    d = feedback.shapes["context"][1]
+    example = example_row(d, len(names), propensities=given, distribution=distribution)
+    arrays = partial(_rounds, feedback, slot)
+    return ArrayRows("the feedback", n_rows, names, None, arrays, example, progress), notes
 
 
 class _Feedback:
@@ -112,42 +117,23 @@ class _Feedback:
                             raise ValueError("it has changed since it was opened")
             widest = max(prod(self.shapes[name][1:]) for name in names)
             for rows in Blocks.of_table(self.shapes[names[0]][0], widest):
-                yield (
-                    rows.start,
-                    {
-                        name: each.read(files[name], rows) if isinstance(each, Member) else each[rows]
-                        for name, each in arrays.items()
-                    },
-                )
+                found = {
+                    name: each.read(files[name], rows) if isinstance(each, Member) else each[rows]
+                    for name, each in arrays.items()
+                }
+                yield rows.start, found
 
 
-class ObpScan(ArrayRows):
-    """The rounds of a feedback at one position."""
-
-    def __init__(
-        self,
-        feedback: _Feedback,
-        names: tuple[Hashable, ...],
-        slot: int | None,
-        n_rows: int,
-        progress: Progress | None,
-    ) -> None:
-        self.feedback, self.slot = feedback, slot
-        shapes = feedback.shapes
-        example = example_row(
-            shapes["context"][1], len(names), propensities="pscore" in shapes, distribution="pi_b" in shapes
-        )
-        super().__init__("the feedback", n_rows, names, None, example, progress)
-
-    def arrays(self) -> Iterator[Arrays]:
-        names = [name for name in LOG_NAMES if name in self.feedback.shapes]
-        for _, arrays in self.feedback.read([*names, *(["position"] if self.slot is not None else [])]):
-            rows = slice(None) if self.slot is None else arrays["position"] == self.slot
-            table = arrays.get("pi_b")
-            if table is not None and table.ndim == 3:
-                arrays["pi_b"] = table[:, :, (self.slot or 0) if table.shape[2] > 1 else 0]
-            found = {LOG_NAMES[name]: arrays[name][rows].astype(np.float64) for name in names}
-            yield {**found, "actions": found["actions"].astype(np.int32)}
+def _rounds(feedback: _Feedback, slot: int | None) -> Iterator[Arrays]:
+    """Iterate over the rounds at one position."""
+    names = [name for name in LOG_NAMES if name in feedback.shapes]
+    for _, arrays in feedback.read([*names, *(["position"] if slot is not None else [])]):
+        rows = slice(None) if slot is None else arrays["position"] == slot
+        table = arrays.get("pi_b")
+        if table is not None and table.ndim == 3:
+            arrays["pi_b"] = table[:, :, (slot or 0) if table.shape[2] > 1 else 0]
+        found = {LOG_NAMES[name]: arrays[name][rows].astype(np.float64) for name in names}
+        yield {**found, "actions": found["actions"].astype(np.int32)}
 
 
 def _check_shapes(shapes: Mapping[str, tuple[int, ...]], n: int, n_actions: int, slot: int | None) -> None:
@@ -310,19 +296,18 @@ ARRAYS: dict[str, Callable[[Log], np.ndarray | None]] = {
     "action": lambda log: log.actions.astype(np.int64),
     "reward": lambda log: np.array(log.rewards),
     "pscore": lambda log: None if log.propensities is None else np.array(log.propensities),
-    "pi_b": lambda log: _distributions(log),
+    "pi_b": lambda log: np.array(log.support.distribution())[:, :, None] if _has_table(log) else None,
 }
 """The arrays of a feedback, and how a log gives them."""
 
 
-def _distributions(log: Log) -> np.ndarray | None:
-    table = log.support.distribution() if has_sets(log) else None
-    return None if table is None else np.array(table)[:, :, None]
+def _has_table(log: Log) -> bool:
+    return has_sets(log) and log.support.probabilities is not None
 
 
 def _lost(log: Log) -> list[str]:
     notes = []
-    if log.support.known and not (has_sets(log) and log.support.probabilities is not None):
+    if log.support.known and not _has_table(log):
         notes.append("The sets of available actions are lost: without full distributions there is no pi_b.")
     if log.propensities is None:
         notes.append("The log has no propensities: pscore is None.")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -67,47 +68,11 @@ def scan(
     notes = table.notes(features, affinities=affinities)
     if actions is None and not table.affinities:
         notes.append(f"No affinity columns: {len(names)} items, as far as they were logged.")
-    return OpenBanditScan(table, features, names, items, progress), notes
-
-
-class OpenBanditScan(ArrayRows):
-    """The rows of the CSV; `items` (K,) are the actions' items, in rising order."""
-
-    def __init__(
-        self,
-        table: "OpenBanditColumns",
-        features: Features,
-        names: tuple[Hashable, ...],
-        items: np.ndarray,
-        progress: Progress | None,
-    ) -> None:
-        self.table, self.features, self.item_ids = table, features, items
-        named = [
-            name if value is None else f"{name}={value}" for name in features for value in features[name]
-        ]
-        example = example_row(len(named), len(names), propensities=table.propensity is not None)
-        super().__init__(table.path.name, table.rows, names, named, example, progress)
-
-    def arrays(self) -> Iterator[Arrays]:
-        table, known = self.table, self.item_ids
-        for line, batch, keep in table.batches(ITEM, CLICK, table.propensity, *self.features):
-            items = table.numbers(batch, ITEM, line, "count").astype(np.int64)
-            places = np.searchsorted(known, items)
-            outside = np.flatnonzero(known[np.minimum(places, len(known) - 1)] != items)
-            if len(outside):
-                raise LogError(
-                    f"{table.path.name}, line {line + outside[0]}: {ITEM} {items[outside[0]]}; expected {known[0]} to "
-                    f"{known[-1]}"
-                )
-            cells = [table.encode(batch, name, values, line) for name, values in self.features.items()]
-            found: Arrays = {
-                "contexts": np.column_stack(cells).astype(np.float64, copy=False),
-                "actions": places.astype(np.int32),
-                "rewards": table.numbers(batch, CLICK, line),
-            }
-            if table.propensity:
-                found["propensities"] = table.numbers(batch, table.propensity, line, "probability")
-            yield {name: each[keep] for name, each in found.items()}
+    pairs = [(name, value) for name, values in features.items() for value in values]
+    named = [name if value is None else f"{name}={value}" for name, value in pairs]
+    example = example_row(len(named), len(names), propensities=table.propensity is not None)
+    arrays = partial(table.arrays, features, items)
+    return ArrayRows(table.path.name, table.rows, names, named, arrays, example, progress), notes
 
 
 class OpenBanditColumns:
@@ -137,6 +102,25 @@ class OpenBanditColumns:
         self.items: set[int] = set()
         self.positions: set[int] = set()
         self.categories: dict[str, set[str] | None] = {name: set() for name in self.users}
+
+    def arrays(self, features: Features, known: np.ndarray) -> Iterator[Arrays]:
+        """Iterate over the rows; `known` (K,) are the actions' items, in rising order."""
+        for line, batch, keep in self.batches(ITEM, CLICK, self.propensity, *features):
+            items = self.numbers(batch, ITEM, line, "count").astype(np.int64)
+            places = np.searchsorted(known, items)
+            outside = np.flatnonzero(known[np.minimum(places, len(known) - 1)] != items)
+            if len(outside):
+                where = f"{self.path.name}, line {line + outside[0]}"
+                raise LogError(f"{where}: {ITEM} {items[outside[0]]}; expected {known[0]} to {known[-1]}")
+            cells = [self.encode(batch, name, values, line) for name, values in features.items()]
+            found: Arrays = {
+                "contexts": np.column_stack(cells).astype(np.float64, copy=False),
+                "actions": places.astype(np.int32),
+                "rewards": self.numbers(batch, CLICK, line),
+            }
+            if self.propensity:
+                found["propensities"] = self.numbers(batch, self.propensity, line, "probability")
+            yield {name: each[keep] for name, each in found.items()}
 
     def batches(self, *names: str | None) -> Iterator[tuple[int, pa.RecordBatch, np.ndarray]]:
         """Yield batches of these columns, each with its first line and which of its rows have the wanted position."""
@@ -220,11 +204,8 @@ class OpenBanditColumns:
 
     def notes(self, features: Features, *, affinities: bool) -> list[str]:
         """Return what was assumed."""
-        notes = [
-            "A propensity alone does not show which other items were available: the support is unknown."
-            if self.propensity
-            else "There are no propensities, and the support is unknown."
-        ]
+        alone = "A propensity alone does not show which other items were available: the support is unknown."
+        notes = [alone if self.propensity else "There are no propensities, and the support is unknown."]
         if POSITION in features:
             notes.append("Rows of all positions were read, and the position is one-hot in the contexts.")
         elif self.position is not None:

@@ -151,13 +151,11 @@ class Flattener:
             self._numbers.add(name)
             add_feature(features, name, finite(value, where, "feature", name))
         elif isinstance(value, Sequence | np.ndarray):
-            own = {
-                i: name
+            own = f"{name}." if name else "x_"
+            parts = (
+                (name if type(part) is not float and isinstance(part, Mapping) else f"{own}{i}", part)
                 for i, part in enumerate(value)
-                if type(part) is not float and isinstance(part, Mapping)
-            }
-            numbered = f"{name}." if name else "x_"
-            parts = ((own.get(i, f"{numbered}{i}"), part) for i, part in enumerate(value))
+            )
             self._put_all(features, parts, where)
         else:
             raise LogError(
@@ -165,10 +163,8 @@ class Flattener:
             )
 
     def _put_all(self, features: dict[str, float], parts: Iterable[tuple[str, Any]], where: str) -> None:
-        numbers = (
-            self._numbers
-        )  # most values are floats under names that were seen before: skip the other checks
-        for name, part in parts:
+        numbers = self._numbers
+        for name, part in parts:  # most are floats under names that were seen before: skip the other checks
             if type(part) is float and name in numbers and name not in features and abs(part) <= LARGEST:
                 features[name] = part
             else:

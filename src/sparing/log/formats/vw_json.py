@@ -116,14 +116,15 @@ class VwJsonReader(_LabelledReader):
         multi = record["_multi"]
         eligible = self.eligible(multi, where)
         own = [(i, found) for i, action in enumerate(multi) if (found := _own_label(action, where))]
-        if len(own) + (label is not None) > 1:
-            raise LogError(
-                f"{where}: {len(own) + (label is not None)} labels in one event; only one action was taken"
-            )
-        if label is None and not own:
+        many = len(own) + (label is not None)
+        if many > 1:
+            raise LogError(f"{where}: {many} labels in one event; only one action was taken")
+        if label is not None:
+            own = [(chosen_index(label, len(multi), where), label)]
+        if not own:
             return None
-        chosen, label = own[0] if own else (chosen_index(label or {}, len(multi), where), label or {})
-        return self.event(where, record, label, eligible[chosen], eligible=eligible)
+        chosen, found = own[0]
+        return self.event(where, record, found, eligible[chosen], eligible=eligible)
 
     def notes(self, log: Log, *, named: bool) -> list[str]:
         notes = ["Rewards are minus the costs."]
@@ -394,9 +395,8 @@ class ActionIdentity:
                 raise LogError(
                     f"{where}: action {position + 1} has no features to identify it. Pass action_id={POSITION!r}"
                 )
-            return ", ".join(
-                name if value == 1 else f"{name}:{value!r}" for name, value in sorted(features.items())
-            )
+            pairs = sorted(features.items())
+            return ", ".join(name if value == 1 else f"{name}:{value!r}" for name, value in pairs)
         value = get_path(action, self.rule)
         if type(value) is str:
             return value
@@ -420,9 +420,8 @@ def _find_id(value: Mapping[str, Any], prefix: str) -> str | None:
 
 def write_dsjson(log: AnyLog, path: str | os.PathLike[str]) -> list[str]:
     """Write dsjson lines, actions as `{"a": {"id": name}}`, and return what the format could not carry."""
-    passing = writer.LogStream(log)
+    passing = writer.LogStream(log, needs_propensities="dsjson")
     header = passing.header
-    writer.require_propensities(header, "dsjson")
     names, notes = writer.feature_names(header, usable=lambda name: name and not name.startswith("_"))
     actions = [{"a": {"id": labels.label_text(name)}} for name in header.action_names]
 

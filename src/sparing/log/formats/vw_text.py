@@ -69,12 +69,9 @@ class Line:
         features: dict[str, float] = {}
         for head, tokens in self.spaces:
             space, colon, weight = head.partition(":")
-            scale = (
-                parse_number(weight, self.where, f"the weight of namespace {shorten(space)}")
-                if colon
-                else 1.0
-            )
-            nameless = 0
+            nameless, scale = 0, 1.0
+            if colon:
+                scale = parse_number(weight, self.where, f"the weight of namespace {shorten(space)}")
             for token in tokens:
                 name, colon, text = token.partition(":")
                 if not name:
@@ -372,8 +369,7 @@ class _ContextText:
 
 def write_cb(log: AnyLog, path: Path) -> list[str]:
     """Write `--cb` lines and return what the format could not carry."""
-    passing = writer.LogStream(log)
-    writer.require_propensities(passing.header, "Vowpal Wabbit's --cb format")
+    passing = writer.LogStream(log, needs_propensities="Vowpal Wabbit's --cb format")
     context = _ContextText(passing.header)
     lists = writer.has_sets(passing.header) and passing.full_summary().smallest > 1
 
@@ -402,9 +398,8 @@ def _lost(log: Log, summary: writer.SupportSummary, *, lists: bool) -> list[str]
 
 def write_cb_adf(log: AnyLog, path: Path) -> list[str]:
     """Write `--cb_adf` blocks, each action as its name, and return what the format could not carry."""
-    passing = writer.LogStream(log)
+    passing = writer.LogStream(log, needs_propensities="Vowpal Wabbit's --cb_adf format")
     header = passing.header
-    writer.require_propensities(header, "Vowpal Wabbit's --cb_adf format")
     context = _ContextText(header)
     names = [f"|action {escape(labels.label_text(name))}" for name in header.action_names]
 

@@ -22,7 +22,7 @@ from sparing.online.engine.context_sample import enter_context
 from sparing.online.engine.random_stream import CHECK_OTHER, NO_CHECK, normals, spot_check_kind, stream_key
 from sparing.online.engine.search import BoundsFlag, refresh_bounds
 from sparing.online.engine.state import SetsStruct
-from sparing.online.engine.updates import add_observation, fits
+from sparing.online.engine.updates import add_observation, fits, give_own_slot
 
 
 @compiled
@@ -118,12 +118,15 @@ def run(
             if binary:
                 reward = 1.0 if draws[now] < means[now, action] else 0.0
             t.clock = min(before + now + 1, t.next_tick - 1)
+            if t.observed_slot[action] == 0:
+                give_own_slot(t, action)
             slot = add_observation(t, action, x, reward)
             if bounds is not None:
                 refresh_bounds(t, slot)
         if before + now == t.next_entry:
             enter_context(t, x, key, before + now, 0)
-        t.rounds_left -= t.discount_per_round
+        t.rounds_to_come -= t.discount_per_round
+        t.rounds_left = min(t.rounds_to_come, t.rounds_kept)
         actions[now], reasons[now] = action, reason
         if before + now + 1 >= t.next_tick:
             return now + 1, budget
@@ -165,6 +168,7 @@ RIVALS = _either(choice.rivals, TABLE, VECTOR, WHOLE, DOUBLE, MASK, LIST, VECTOR
 VALUE = Entry(choice.value, TABLE, VECTOR, WHOLE)
 LEARNABLE = Entry(learnable, TABLE, WHOLE, VECTOR)
 ADD_OBSERVATION = Entry(updates.add_observation, TABLE, WHOLE, VECTOR, DOUBLE)
+GIVE_OWN_SLOT = Entry(updates.give_own_slot, TABLE, WHOLE)
 OPEN_CALL = Entry(updates.open_call, TABLE, WHOLE, VECTOR)
 REPLACE_IMPUTED = Entry(updates.replace_imputed, TABLE, WHOLE, VECTOR, DOUBLE, DOUBLE)
 REMOVE_IMPUTED = Entry(updates.remove_imputed, TABLE, WHOLE, VECTOR, DOUBLE)

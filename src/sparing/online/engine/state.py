@@ -123,8 +123,10 @@ SETS: Fields = {
     "spot_check": (DOUBLE, ""),
     "price": (DOUBLE, ""),  # c, the cost of a call
     "stops_early": (FLAG, ""),  # whether calls on a new action count as a sequential test
-    "discount_per_round": (DOUBLE, ""),  # decrease of `rounds_left` in each round
-    "rounds_left": (DOUBLE, ""),  # H, the remaining horizon after this round
+    "discount_per_round": (DOUBLE, ""),  # decrease of `rounds_to_come` in each round
+    "rounds_to_come": (DOUBLE, ""),  # the remaining horizon after this round
+    "rounds_kept": (DOUBLE, ""),  # for how many rounds the weight of a row lasts; infinite without forgetting
+    "rounds_left": (DOUBLE, ""),  # H, the smaller of both: what a reward is worth something in
     "calls_left": (WHOLE, ""),  # remaining call budget
 }
 
