@@ -183,22 +183,22 @@ FAULTS = (
     Fault(
         "confident: inverted",
         CHOICE,
-        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance) <= t.limit",
-        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance) > t.limit",
+        "best, mean, spread) <= t.limit",
+        "best, mean, spread) > t.limit",
         test=CONFIDENT,
     ),
     Fault(
         "confident: inverted with bounds",
         CHOICE,
-        "certain = beaten_probability_below(t, x, norm, eligible, best)",
-        "certain = not beaten_probability_below(t, x, norm, eligible, best)",
+        "certain = beaten_probability_below(",
+        "certain = not beaten_probability_below(",
         test=PRUNED + "[confident-shared]",
     ),
     Fault(
         "confident: without tolerance",
         CHOICE,
-        "certain = all_beaten_probabilities(t, eligible, best, t.tolerance)",
-        "certain = all_beaten_probabilities(t, eligible, best, 0.0)",
+        "mean - rival_mean + t.tolerance, width",
+        "mean - rival_mean, width",
         test=CONFIDENT,
     ),
     Fault(

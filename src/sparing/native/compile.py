@@ -181,14 +181,14 @@ def text_hash(folder: Path) -> str:
     """
     files = [*sorted(folder.glob("*.py")), *sorted(Path(__file__).parent.glob("*.py"))]
     texts = {path: path.read_bytes() for path in files}
-    imported = {path for text in texts.values() for path in _imports(text.decode())}
+    imported = set(_imports(*(text.decode() for text in texts.values())))
     texts |= {path: path.read_bytes() for path in sorted(imported - texts.keys())}
     return hashlib.sha256(b"".join(texts.values())).hexdigest()
 
 
-def _imports(text: str) -> Iterator[Path]:
-    """The files of this package that a module's source imports at its top level."""
-    for module, names in _IMPORT.findall(text):
+def _imports(*texts: str) -> Iterator[Path]:
+    """The files of this package that modules' sources import at their top level."""
+    for module, names in {found for text in texts for found in _IMPORT.findall(text)}:
         place = PACKAGE.joinpath(*module.split(".")[1:])
         found = (place.with_suffix(".py"), *(place / f"{name.strip()}.py" for name in names.split(",")))
         yield from (path for path in found if path.is_file())

@@ -283,8 +283,7 @@ class Core:
 
     def forget_contexts(self, identities: Collection[int]) -> None:
         """Withdraw live contexts from the sample, which then has logged ones in their places."""
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             if self.uses_voi:
                 self.sets.forget_contexts(identities)
 
@@ -444,30 +443,26 @@ class Core:
         context, index = self.context(x), as_index(action, self.n_actions)
         if not deferred:
             check_sizes(context)
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             self._next_call += 1
             return self._open(self._next_call - 1, index, context, impute=not deferred)
 
     def impute(self, call: int) -> float:
         """Let a deferred call count with its prediction, which is returned."""
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             check_sizes(self.pending_call(call).x)
             return self._impute(call)
 
     def observe(self, call: int, reward: float) -> None:
         """Learn from the reward of a pending call."""
         value = as_reward(reward, self.reward_range)
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             self.pending_call(call)
             self._observe(call, value)
 
     def cancel_call(self, call: int) -> None:
         """Withdraw a pending call: nothing is learnt from it."""
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             self.pending_call(call)
             self._cancel(call)
 
@@ -500,15 +495,13 @@ class Core:
         """Learn from the reward of a call that `begin` started; searches all pending calls, unlike `observe`."""
         context, index = self.context(x), as_index(action, self.n_actions)
         value = as_reward(reward, self.reward_range)
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             self._observe(self._find(index, context, predicted), value)
 
     def cancel(self, action: int, x: Context, predicted: float) -> None:
         """Withdraw a call that `begin` started; searches all pending calls, unlike `cancel_call`."""
         context, index = self.context(x), as_index(action, self.n_actions)
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             self._cancel(self._find(index, context, predicted))
 
     def _find(self, action: int, x: np.ndarray, predicted: float) -> int:

@@ -178,8 +178,7 @@ class Learner(Core):
             If a label is unknown, a cost is not finite, or an action has no cost. Nothing is changed.
         """
         checked = None if costs is None else action_costs(costs, self.action_names, known=self.action_costs)
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             self.apply_costs(checked)
 
     def round_costs(self, costs: Any, allowed: np.ndarray) -> np.ndarray:
@@ -228,8 +227,7 @@ class Learner(Core):
 
         known = self.item_encoder
         numbers: Any = known.encode(features) if known and isinstance(features, Mapping) else features
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             action_changes.add(self, name, numbers, cost)
 
     def retire(self, name: Hashable) -> None:
@@ -247,16 +245,14 @@ class Learner(Core):
         """
         from sparing.online import action_changes
 
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             action_changes.retire(self, name)
 
     def refresh(self) -> None:
         """Estimate the prior again from all rows so far, logged and live, and start every action from it."""
         from sparing.online import action_changes
 
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             action_changes.refresh(self)
 
     @property
@@ -293,15 +289,13 @@ class Learner(Core):
         """
         checked = drift.resolve_half_life(rounds)
         drift.check_forgets(self)
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             drift.set_half_life(self, checked)
 
     @property
     def alarms(self) -> list[Alarm]:
         """Changes of rewards or contexts that were found; look as often as you like. False ones: at most 5 % ever, of each."""
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             return self.watch.alarms(self.action_names, tuple(self.encoder.names))
 
     @property
@@ -463,8 +457,7 @@ class Learner(Core):
         unseen = self.encoder.unseen(x) if isinstance(x, Mapping) else ()
         allowed = self._active_mask if eligible is None else self._eligible(eligible)
         priced = None if costs is None else self.round_costs(costs, allowed)
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             self._impute_deferred()
             number = self.rounds
             if self.moving and number >= self.next_tick:
@@ -620,8 +613,7 @@ class Learner(Core):
             Number of threads; by default one per core.
         """
         if self._deferred is not None:
-            with self._lock.write_lock:
-                self._lock.wait_for_readers()
+            with self._lock.writing:
                 self._impute_deferred()
         with self._lock:
             return decide_many(self, contexts, context_ids, threads)
@@ -678,8 +670,7 @@ class Learner(Core):
         DecisionError
             If the decision is not pending.
         """
-        with self._lock.write_lock:
-            self._lock.wait_for_readers()
+        with self._lock.writing:
             number = self._pending_number(decision)
             if ~number != self._deferred:
                 self._impute_deferred()

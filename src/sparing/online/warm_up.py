@@ -34,6 +34,7 @@ def warm_up(learner: "Learner") -> None:
     """Play a few rounds on a copy of a learner: decide, open, learn, cancel, many at once; check and renew its state, as files do."""
     from sparing.online.engine import random_stream, runs, search, updates
     from sparing.online.engine.state import NEVER
+    from sparing.online.log_beats import LogBeats
 
     if any(isinstance(column, texts.TextColumn) for column in learner.encoder.columns):
         texts.warm_up()
@@ -63,6 +64,8 @@ def warm_up(learner: "Learner") -> None:
         runs.SPOT_CHECK_KIND.call(runs.STREAM_KEY.call(trial.key, 0), trial.spot_check, True)
         runs.RANDOM_OTHER_ACTION[bounds].call(table, x, mask, first, 0, bounds)
         runs.VALUE.call(table, x, first)
+    if any(isinstance(rule, LogBeats) for rule in trial.rules):
+        random_stream.uniform(runs.STREAM_KEY.call(trial.key, 0), random_stream.ANSWER)
     trial.sets.inconsistent()
     search.radii_all(table)
     updates.factor(table, 0, updates.CONDITION)
@@ -77,10 +80,21 @@ def warm_up(learner: "Learner") -> None:
     if trial.n_actions * trial.n_features**2 <= SMALL:
         _move(trial, first, x)
     else:  # the same code, and fading every action of a large learner takes seconds
-        from sparing.online import algorithms
+        _move(_small(), 0, np.ones(SIZES[0][1]))
 
-        log = _log(*SIZES[0])
-        _move(algorithms.confident(log, **_settings("confident", log)), 0, log.contexts[0])
+
+def _small() -> "Learner":
+    """Return a small learner that moves. Its prior is of no rows: fitting one takes longer than the rest, with what it imports."""
+    from sparing.model.posterior import fit_prior
+    from sparing.online import drift
+    from sparing.online.start import posterior_sets, resolve_start
+
+    log = _log(*SIZES[0])
+    start = resolve_start(log, {"noise": 1.0, "theta_bound": 1.0, "context_bound": 1.0})
+    prior = fit_prior(log, start.nothing, noise=1.0, scale=1.0)
+    sets, _ = posterior_sets(start.sums, start.assumptions, prior, 0.0, shift=drift.allowance(drift.AUTO))
+    drift.begin_shift(sets, drift.AUTO)
+    return start.learner("confident", sets, [])
 
 
 def _move(trial: "Learner", action: int, x: np.ndarray) -> None:

@@ -224,12 +224,10 @@ class Client:
         RewardAnswer or None
             None for an answer of the client's own fallback, which takes no reward.
         """
-        named = decision if isinstance(decision, str) else decision.decision_id
-        if not named and not isinstance(decision, str):
+        if not isinstance(decision, str) and not decision.decision_id:
             return None
-        path = f"/decisions/{quote(named, safe='').replace('.', '%2E')}/reward"
         body = RewardRequest(value, action, reward_id or str(uuid.uuid4()))
-        return self._call("POST", path, body, RewardAnswer)
+        return self._call("POST", _reward_path(decision), body, RewardAnswer)
 
     def reward_many(
         self, rewards: Iterable[tuple[DecideAnswer | Also | str, float]]
@@ -246,7 +244,7 @@ class Client:
         list of RewardAnswer, ServiceProblem or None
             In the order of the rewards: a ServiceProblem for each refused one, None for each fallback.
         """
-        listed = [(one if isinstance(one, str) else one.decision_id, value) for one, value in rewards]
+        listed = [(_id_of(one), value) for one, value in rewards]
         sent = [Rewarded(named, value, None, str(uuid.uuid4())) for named, value in listed if named]
         items = iter(self._batches("/rewards/batch", RewardBatch, sent, RewardItems, DEFAULT_TIMEOUT))
         return [next(items) if named else None for named, _ in listed]
@@ -270,8 +268,7 @@ class Client:
         RewardAnswer
             Its status is `corrected`, or `duplicate` if the decision has this reward already.
         """
-        named = decision if isinstance(decision, str) else decision.decision_id
-        path = f"/decisions/{quote(named, safe='').replace('.', '%2E')}/reward/correct"
+        path = f"{_reward_path(decision)}/correct"
         return self._call("POST", path, CorrectRequest(value), RewardAnswer, timeout)
 
     def about(self) -> About:
@@ -355,6 +352,14 @@ class Client:
                 continue
             break
         raise error
+
+
+def _id_of(decision: DecideAnswer | Also | str) -> str:
+    return decision if isinstance(decision, str) else decision.decision_id
+
+
+def _reward_path(decision: DecideAnswer | Also | str) -> str:
+    return f"/decisions/{quote(_id_of(decision), safe='').replace('.', '%2E')}/reward"
 
 
 def _request(context: Any, *others: Any) -> DecideRequest:

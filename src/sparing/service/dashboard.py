@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -398,34 +398,15 @@ def _actions(model: ExperimentState, about_log: dict[str, Any]) -> list[Action]:
     costs = learner.action_costs
     mean = mean if costs is None else mean - costs
     partly = (logged < 2 * learner.n_features) | partly_logged(about_log, learner.n_actions)
-    learnt: dict[int, Literal["yes", "partly", "never tried"]] = {0: "yes", 1: "partly", 2: "never tried"}
+    learnt = np.where(logged == 0, "never tried", np.where(partly, "partly", "yes"))
+    share = played / max(1, played.sum())
+    limits = interval(mean, half, learner.half_widths)
+    columns = (logged, live, played, share, learnt, ~model.active, mean, *limits)
     order = np.lexsort((-logged, -played))
-    columns = (
-        logged,
-        live,
-        played,
-        played / max(1, played.sum()),
-        np.where(logged == 0, 2, partly),
-        ~model.active,
-        *(mean, *interval(mean, half, learner.half_widths)),
-    )
-    rows = zip(order.tolist(), *(column[order].tolist() for column in columns), strict=True)
-    return [
-        Action(
-            model.labels[number],
-            n,
-            new,
-            chosen,
-            share,
-            learnt[code],
-            gone,
-            value,
-            low,
-            high,
-            learner.cost(number),
-        )
-        for number, n, new, chosen, share, code, gone, value, low, high in rows
-    ]
+    numbers = order.tolist()
+    labels, known = [model.labels[number] for number in numbers], map(learner.cost, numbers)
+    rows = zip(labels, *(column[order].tolist() for column in columns), known, strict=True)
+    return [Action(*row) for row in rows]
 
 
 def _center(model: ExperimentState, about_log: dict[str, Any]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Stored events of an experiment: decisions, outcomes and changes, in one order."""
 
+import functools
 import hashlib
 import os
 import re
@@ -103,11 +104,14 @@ class ChangeEvent(Struct, gc=False):
 Event = DecisionEvent | OutcomeEvent | ChangeEvent
 
 
+DOUBLE = np.dtype("<f8")  # as it is stored
+
+
 def pack_context(context: Any) -> bytes:
     """Encode a context for storage: raw columns as JSON, numbers as bytes (a database would lose −0.0)."""
     if isinstance(context, dict):
         return b"j" + msgspec.json.encode(context)
-    return b"v" + np.asarray(context, dtype="<f8").tobytes()
+    return b"v" + np.asarray(context, dtype=DOUBLE).tobytes()
 
 
 def unpack_context(stored: bytes) -> dict[str, Any] | np.ndarray:
@@ -211,6 +215,6 @@ class SteadyClock:
             self()
 
 
+@functools.lru_cache(maxsize=64)  # calls of a group have windows that close at the same time
 def time_text(ts: int) -> str:
-    whole = datetime.fromtimestamp(ts // SECOND, UTC)
-    return f"{whole:%Y-%m-%dT%H:%M:%S}.{ts % SECOND:06d}Z"
+    return f"{datetime.fromtimestamp(ts // SECOND, UTC).isoformat()[:19]}.{ts % SECOND:06d}Z"

@@ -92,14 +92,13 @@ class LimitedProtocol(HttpToolsProtocol):
 class Application(Starlette):
     """Starlette without middleware: endpoints handle their own errors, and the most frequent requests skip routing."""
 
-    def build_middleware_stack(self) -> ASGIApp:
-        from sparing.service.http.decisions import fast_path
+    service: "Service"
+    fast_path: Callable[[Scope], ASGIApp | None]
 
-        async def routed(scope: Scope, receive: Receive, send: Send) -> None:
-            endpoint = fast_path(scope) if scope["type"] == "http" else None
-            await (endpoint or self.router)(scope, receive, send)
-
-        return routed
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        endpoint = self.fast_path(scope) if scope["type"] == "http" else None
+        await (endpoint or self.router)(scope, receive, send)
 
 
 class Service:
@@ -278,10 +277,10 @@ class Service:
 
     def app(self) -> Starlette:
         from sparing.service.http.app import routes
+        from sparing.service.http.decisions import fast_path
 
         @contextlib.asynccontextmanager
         async def lifespan(app: Starlette) -> AsyncIterator[None]:
-            app.state.service = self
             starting = asyncio.create_task(self._begin())
             if self.shared:  # other workers serve meanwhile
                 await starting
@@ -290,7 +289,7 @@ class Service:
             await self.stop()
 
         app = Application(routes=routes(), lifespan=lifespan)
-        app.state.service = self
+        app.service, app.fast_path = self, fast_path
         return app
 
     async def _begin(self) -> None:

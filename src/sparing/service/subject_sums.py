@@ -16,6 +16,7 @@ from sparing.service.events import DecisionEvent
 
 # Of the policy: called by itself, skipped, and skipped but checked; and the holdout.
 CALLED, SKIPPED, CHECKED, HOLDOUT = range(4)
+STRATUM_2 = (SKIPPED, CHECKED)
 POLICY_ARM, HOLDOUT_ARM = "policy", "holdout"
 
 SUMS = ("n1", "m1", "s1", "n2", "m2", "s2")
@@ -102,69 +103,69 @@ def settle(
     subjects: dict[SubjectKey, tuple[ArmKey, list[float]]] = {}
     last: dict[SubjectKey, int] = {}
     pairs: dict[ArmKey, list[tuple[list[float], list[float]]]] = {}
-    singles: dict[tuple[ArmKey, int], list[float]] = {}
+    singles: dict[tuple[int, int, str, int], list[float]] = {}
     others: dict[ArmKey, list[float]] = {}
     for one in counts:
-        arm = one.experiment, one.since, one.arm
-        more, part = others.setdefault(arm, [0.0, 0.0, 0.0]), 3 * (one.kind in (SKIPPED, CHECKED))
-        if one.subject is None and one.replaced is None:  # most are: they need no sums of their own
-            single = singles.setdefault((arm, part), [0.0] * 4)
-            if one.reward is None:
+        experiment, since, name, subject, _, what, reward, replaced = one
+        if subject is None and replaced is None:  # most are: they need no sums of their own
+            single = singles.get((experiment, since, name, what))
+            if single is None:
+                single = singles[experiment, since, name, what] = [0.0] * 4
+            if reward is None:
                 single[0] += 1
-                more[2] += one.kind == CHECKED
             else:
                 single[1] += 1
-                single[2] += one.reward
-                single[3] += one.reward * one.reward
+                single[2] += reward
+                single[3] += reward * reward
             continue
+        arm = experiment, since, name
+        more, part = others.setdefault(arm, [0.0, 0.0, 0.0]), 3 * (what in STRATUM_2)
         own = [0.0] * len(SUMS)  # what was counted of this decision before
-        if one.reward is not None:
+        if reward is not None:
             own[part] = 1.0
-        if one.replaced is not None:
-            own[part + 1], own[part + 2] = 1.0, one.replaced
-        if one.subject is None:
+        if replaced is not None:
+            own[part + 1], own[part + 2] = 1.0, replaced
+        if subject is None:
             old, new = own, own.copy()
             pairs.setdefault(arm, []).append((old, new))
         else:
-            key = one.experiment, one.subject
+            key = experiment, subject
             if key not in subjects:
-                since, last[key], old = known.get(key, (-1, 0, own))
-                old = old if since == one.since else own
+                valid, last[key], old = known.get(key, (-1, 0, own))
+                old = old if valid == since else own
                 subjects[key] = arm, old.copy()
                 pairs.setdefault(arm, []).append((old, subjects[key][1]))
             new, last[key] = subjects[key][1], max(last[key], one.seq)
-        if one.reward is None:
+        if reward is None:
             new[part] += 1
-            more[2] += one.kind == CHECKED
+            more[2] += what == CHECKED
         else:
-            before = 0.0 if one.replaced is None else one.replaced
-            new[part + 1] += one.replaced is None
-            new[part + 2] += one.reward - before
-            more[part // 3] += one.reward * one.reward - before * before
-    added = {arm: _added(pairs.get(arm, []), more) for arm, more in others.items()}
-    for (arm, part), single in singles.items():
-        _add_singles(added[arm], part, *single)
-    return (
-        added,
-        {key: (arm[1], last[key], new) for key, (arm, new) in subjects.items()},
-    )
+            before = 0.0 if replaced is None else replaced
+            new[part + 1] += replaced is None
+            new[part + 2] += reward - before
+            more[part // 3] += reward * reward - before * before
+    added = {arm: _added(pairs[arm], more) for arm, more in others.items()}
+    for (experiment, since, name, what), single in singles.items():
+        sums = added.setdefault((experiment, since, name), [0.0] * len(COLUMNS))
+        _add_singles(sums, what, *single)
+    return added, {key: (arm[1], last[key], new) for key, (arm, new) in subjects.items()}
 
 
 def _add_singles(
-    added: list[float], part: int, decisions: float, rewards: float, total: float, squares: float
+    added: list[float], what: int, decisions: float, rewards: float, total: float, squares: float
 ) -> None:
     """Add decisions and rewards without subjects to the sums of a variant: (1, 0, 0) each, and (1, 1, r) less (1, 0, 0)."""
-    n, m, s = SUMS[part : part + 3]
-    changes = {n: decisions, m: rewards, s: total, f"q{part // 3 + 1}": squares}
+    stratum = int(what in STRATUM_2)
+    n, m, s = SUMS[3 * stratum : 3 * stratum + 3]
+    changes = {n: decisions, m: rewards, s: total, SQUARES[stratum]: squares}
     changes |= {n + n: decisions, n + m: rewards, n + s: total, m + m: rewards, m + s: total, s + s: squares}
+    changes |= {CHECKS: decisions} if what == CHECKED else {}
     for name, change in changes.items():
         added[PLACES[name]] += change
 
 
 def _added(pairs: Sequence[tuple[list[float], list[float]]], more: list[float]) -> list[float]:
     """Return what the sums change by."""
-    if not pairs:
-        return [*([0.0] * len(SUMS)), *more, *([0.0] * len(PRODUCTS))]
     sums = np.array(pairs)
     old, new = sums[:, 0], sums[:, 1]
     products = (new.T @ new - old.T @ old)[PAIRS]

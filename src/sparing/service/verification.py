@@ -189,17 +189,13 @@ async def _plan(store: Store) -> RangePlan:
 async def _ranges(store: Store, number: int, name: str, floor: int, plan: RangePlan) -> list[EventRange]:
     """Cut the events of an experiment at its bases and intact snapshots."""
     known, starts, last = [_at(one) for one in await store.snapshots(number)], dict[int, StateAt](), plan.last
+    intact = {one.seq: _is_intact(store.folder / one.path, one.sha256) for one in known}
     for one in known:
-        intact = _is_intact(store.folder / one.path, one.sha256)
-        if intact is None and one.seq == floor:
-            raise FileError(
-                f"experiment {name}: the snapshot at event {floor} is missing. Restore it from a backup"
-            )
-        if intact is False:
+        if intact[one.seq] is False:
             plan.damaged[number].append(one.seq)
-        elif intact and (one.seq == floor or state_files.is_this_engine(one.engine)):
+        elif intact[one.seq] and (one.seq == floor or state_files.is_this_engine(one.engine)):
             starts[one.seq] = one
-    if floor and not any(one.seq == floor for one in known):
+    if floor and intact.get(floor) is None:
         raise FileError(
             f"experiment {name}: the snapshot at event {floor} is missing. Restore it from a backup"
         )

@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
@@ -40,9 +40,7 @@ class RecentDecisions:
 
     def __init__(self) -> None:
         self._known: dict[bytes, DecisionEvent] = {}
-        self._ids: dict[int, bytes] = {}
-        # Their events, and those of some that were removed, the oldest first.
-        self._order: deque[int] = deque()
+        self._ids: OrderedDict[int, bytes] = OrderedDict()  # by their events, the oldest first
         self.size = 0
 
     def __len__(self) -> int:
@@ -53,12 +51,9 @@ class RecentDecisions:
 
     def add(self, event: DecisionEvent) -> None:
         self._known[event.decision_id], self._ids[event.seq] = event, event.decision_id
-        self._order.append(event.seq)
         self.size += stored_bytes(event)
-        while len(self._known) > MAX_RECENT or self.size > MAX_RECENT_BYTES:
-            self.remove(self._order.popleft())
-        if len(self._order) > 4 * MAX_RECENT:
-            self._order = deque(seq for seq in self._order if seq in self._ids)
+        while len(self._ids) > MAX_RECENT or self.size > MAX_RECENT_BYTES:
+            self.remove(next(iter(self._ids)))
 
     def remove(self, seq: int) -> None:
         """Remove the decision with this event, if it is there."""
@@ -69,18 +64,12 @@ class RecentDecisions:
     def clear(self) -> None:
         self._known.clear()
         self._ids.clear()
-        self._order.clear()
         self.size = 0
 
 
 def stored_bytes(event: DecisionEvent) -> int:
     """Return the bytes of the parts of a decision that have no fixed size."""
-    size = 0 if event.context is None else len(event.context)
-    if event.costs is not None:
-        size += len(event.costs)
-    if event.eligible is not None:
-        size += len(event.eligible)
-    return size
+    return len(event.context or b"") + len(event.costs or b"") + len(event.eligible or b"")
 
 
 class Writer:

@@ -273,7 +273,7 @@ class Encoder:
 
     @cached_property
     def _initial_row(self) -> np.ndarray:
-        row = np.zeros(self.linear.stop)
+        row = np.zeros(self.size)
         row[: self.linear.start] = 1.0
         return row
 
@@ -349,7 +349,9 @@ class Encoder:
             raise DecisionError(str(error)) from None
         if len(row) != len(self.columns) and not self._known.issuperset(row):
             raise self._mismatch(row)
-        return out if self.kernel is None else self.completed(out)
+        if self.kernel is not None:
+            out[self.linear.stop :] = self.kernel(out[self.linear])
+        return out
 
     def encode_with_unseen(self, row: Mapping[str, Any]) -> tuple[np.ndarray, tuple[str, ...]]:
         """Return the context of one row, (d,), and what `unseen` returns for it.

@@ -26,7 +26,6 @@ from sparing.online.engine.search import (
     scan_bounds,
     scan_mean_bounds,
     shared_prior_actions,
-    shared_width,
     top_two,
 )
 from sparing.online.engine.state import SetsStruct
@@ -56,15 +55,14 @@ def difference_sd(covariance_factor: float, spread: float, other: float) -> floa
 
 @compiled_inner
 def beaten_probability_below(
-    t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray, leader: int
+    t: SetsStruct, x: np.ndarray, norm: float, eligible: np.ndarray, leader: int, mean: float, spread: float
 ) -> bool:
-    """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a; x must have been scanned.
+    """Whether Σ_{b≠a} Φ(−(m_a − m_b + τ)/sqrt(s_a² + s_b²)) ≤ limit for the leader a, m_a and s_a; x must have been scanned.
 
     The shared bound on s_b covers rivals that hardly count. The others are computed until the sum is certainly above
     or below the limit. A sum that rounding could decide is recomputed over all actions in order.
     """
     d, covariance_factor, tolerance, limit = len(x), t.covariance_factor, t.tolerance, t.limit
-    mean, spread = net_mean_and_spread(t, leader, x)
     # Φ(−z) ≤ exp(−z²/2)/2, so a probability beyond `far` deviations is below `beyond`.
     rest, beyond = 0.0, NEGLIGIBLE * limit / len(t.slot)
     far = math.sqrt(-2.0 * math.log(2.0 * beyond))
@@ -72,7 +70,7 @@ def beaten_probability_below(
     if known > limit * (1.0 + CLOSE) + CLOSE * CLOSE:
         return False
     rest += count * beyond
-    bounded, reach = norm > SMALL, shared_width(t)
+    bounded, reach = norm > SMALL, t.shared_width
     for slot in range(1, t.used):
         if t.upper[slot] == -math.inf or t.action[slot] == leader:
             continue
@@ -99,14 +97,15 @@ def beaten_probability_below(
 
 
 @compiled_inner
-def all_beaten_probabilities(t: SetsStruct, eligible: np.ndarray, leader: int, tolerance: float) -> float:
+def all_beaten_probabilities(
+    t: SetsStruct, eligible: np.ndarray, leader: int, mean: float, spread: float
+) -> float:
     """The sum over all rivals in order; every slot must have been scored."""
     total, slots, middle, width, covariance_factor = 0.0, t.slot, t.middle, t.width, t.covariance_factor
-    mean, spread = middle[slots[leader]] - cost_of(t, leader), width[slots[leader]]
     for action in range(len(slots)):
         if action != leader and (len(eligible) == 0 or eligible[action]):
             rival_mean = middle[slots[action]] - cost_of(t, action)
-            gap, rival = mean - rival_mean + tolerance, width[slots[action]]
+            gap, rival = mean - rival_mean + t.tolerance, width[slots[action]]
             total += beaten_probability(gap, difference_sd(covariance_factor, spread, rival))
     return total
 
@@ -189,7 +188,7 @@ def sampled(
                     best, highest = a, score
     first = 0
     if bounds is not None and not scored:
-        reach, d = shared_width(t), t.theta.shape[1]
+        reach, d = t.shared_width, t.theta.shape[1]
         for slot in range(1, used):
             if upper[slot] != -math.inf:
                 row32 = t.bounds32[slot]
@@ -406,11 +405,12 @@ def choose_confident(t: SetsStruct, x: np.ndarray, eligible: np.ndarray, bounds:
     norm = scan_bounds(t, x, 1.0, eligible, bounds)
     best, _ = best_mean(t, x, norm, eligible)
     if bounds is None:
-        certain = all_beaten_probabilities(t, eligible, best, t.tolerance) <= t.limit
+        mean, spread = t.middle[t.slot[best]] - cost_of(t, best), t.width[t.slot[best]]
+        certain = all_beaten_probabilities(t, eligible, best, mean, spread) <= t.limit
     else:
-        certain = beaten_probability_below(t, x, norm, eligible, best)
-    if certain:
         mean, spread = net_mean_and_spread(t, best, x)
+        certain = beaten_probability_below(t, x, norm, eligible, best, mean, spread)
+    if certain:
         return best, CONFIDENT, mean, spread
     if t.explore == SAMPLED:
         return best, EXPLORE, 0.0, 0.0  # the caller samples

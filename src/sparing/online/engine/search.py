@@ -126,7 +126,8 @@ def bound_all(t: SetsStruct, x: np.ndarray, norm: float, optimism: float) -> Non
     rough_x, bounds32 = t.rough_x, t.bounds32
     for i in range(d):
         rough_x[i] = np.float32(x[i] / norm)
-    reach = optimism * shared_width(t)
+    t.shared_width = shared_width(t)
+    reach = optimism * t.shared_width
     error = ROUNDING * (d + 4) * norm
     highest, most = 0, -math.inf
     action, cost, priced = t.action, t.cost, len(t.cost) > 0

@@ -142,6 +142,7 @@ SCRATCH: Fields = {
     "upper": (DOUBLE, "C"),  # upper bounds on the UCB at x
     "threshold": (DOUBLE, ""),  # logged reward in this context (NaN if the context is not in the log)
     "answer": (WHOLE, ""),  # action to play if the log is not beaten
+    "shared_width": (DOUBLE, ""),  # ‖x‖_M of the last scan, times the common ρ if there is one
     "highest": (WHOLE, ""),  # slot with the highest `upper` of the last scan
     "which": (WHOLE, ""),  # OBSERVED_VIEW or PENDING_VIEW
 }

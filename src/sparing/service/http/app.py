@@ -148,7 +148,7 @@ async def healthz(request: Request) -> Response:
 
 
 async def readyz(request: Request) -> Response:
-    service: Service = request.app.state.service
+    service: Service = request.app.service
     why = service.why_unready()
     return Response(f"{why or 'ready'}\n", 503 if why else 200, media_type="text/plain")
 

@@ -66,6 +66,7 @@ class Guard:
         self._own = hashed(own) if own is not None else None
         self._names = {name.lower() for name in (*names, host.strip("[]"), "localhost", "127.0.0.1", "::1")}
         self._any_name = not self.local and not names
+        self._last_host: bytes | None = None  # that was allowed
         self._keys: dict[bytes, StoredKey] = {}
         self._had_keys = False
         self._secret = b""
@@ -118,14 +119,16 @@ class Guard:
         return caller
 
     def _check_host(self, headers: dict[bytes, bytes]) -> None:
-        if self._any_name:
+        said = headers.get(b"host", b"")
+        if self._any_name or said == self._last_host:
             return
-        host = headers.get(b"host", b"").decode("latin-1").lower()
+        host = said.decode("latin-1").lower()
         name = host[1 : host.find("]")] if host.startswith("[") else host.partition(":")[0]
         if name not in self._names:
             raise ServiceError(
                 400, "host", f"unknown host name {name!r}. Allow it with --allow-host {name}", "Host"
             )
+        self._last_host = said
 
     def _caller(self, headers: dict[bytes, bytes]) -> Caller | None:
         if not self.locked and self.local:

@@ -138,7 +138,7 @@ DECIDE, REWARD = (one for one in ENDPOINTS if one.handler in (decide, reward))
 async def decisions(service: Service, call: Call) -> Records:
     """Stored decisions in order, with their outcomes."""
     experiment = service.registry.get(call.path["experiment"])
-    after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MAX_BATCH)
+    after, limit = _window(call)
     found = await service.store.record(experiment.number, "d.seq > $2", after, limit=limit)
     more = found[-1].decision.seq if len(found) == limit and found else None
     return Records([dashboard.recorded(experiment, one) for one in found], more)
@@ -156,8 +156,12 @@ async def decisions(service: Service, call: Call) -> Records:
 async def queue(service: Service, call: Call) -> AskQueue:
     """Rewards that are waited for, of served decisions and of shadow calls, the oldest first: for people or judges."""
     experiment = service.registry.get(call.path["experiment"])
-    after, limit = _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MAX_BATCH)
-    return await dashboard.queue(service.store, experiment, after, limit)
+    return await dashboard.queue(service.store, experiment, *_window(call))
+
+
+def _window(call: Call) -> tuple[int, int]:
+    """Return the query parameters `after` and `limit` of a page."""
+    return _whole(call, "after", 0, most=2**62), _whole(call, "limit", 100, least=1, most=MAX_BATCH)
 
 
 def _whole(call: Call, name: str, default: int, *, least: int = 0, most: int) -> int:
@@ -200,11 +204,8 @@ async def decision(service: Service, call: Call) -> Record:
 )
 async def export(service: Service, call: Call) -> Reply:
     """The decisions that have a reward and a context, as a log in a table, with both probabilities."""
-    name, form, rows = (
-        call.path["experiment"],
-        call.query.get("format", "parquet"),
-        call.query.get("rows", "served"),
-    )
+    name = call.path["experiment"]
+    form, rows = call.query.get("format", "parquet"), call.query.get("rows", "served")
     service.registry.get(name)
     try:
         ending = exports.check_format(form)
@@ -218,9 +219,7 @@ async def export(service: Service, call: Call) -> Reply:
     def write() -> bytes:
         with tempfile.TemporaryDirectory(prefix="sparing-") as folder:
             path = Path(folder) / f"{name}{ending}"
-            exports.export(
-                service.store.folder, name, form, path, rows=rows, address=service.settings.address
-            )
+            exports.export(service.store.folder, name, form, path, rows=rows, address=service.store.address)
             return path.read_bytes()
 
     headers = (

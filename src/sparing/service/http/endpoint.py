@@ -146,7 +146,7 @@ class Endpoint:
         await respond(send, reply, head=scope["method"] == "HEAD")
 
     async def _reply(self, scope: Scope, receive: Receive) -> Reply:
-        service: Service = scope["app"].state.service
+        service: Service = scope["app"].service
         headers: dict[bytes, bytes] = dict(scope["headers"])
         path: dict[str, str] = scope["path_params"]
         if "\0" in scope["path"]:

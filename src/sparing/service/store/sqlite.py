@@ -14,6 +14,8 @@ from sparing.service.store.driver import LostError, SqlRow, StoreError
 
 OLDEST = 3_051_003  # older ones can damage a write-ahead log that two processes write
 BUSY_MS, BRIEF_MS = 5000, 50
+# Compiled statements that are kept. Each row of a group counts as a use, and the least recently used go.
+STATEMENTS = 1024
 # `power`: a commit survives the loss of power; `process`: the end of the process.
 SYNCHRONOUS = {"power": "full", "process": "normal"}
 
@@ -47,7 +49,11 @@ class Sqlite:
         try:
             if create:
                 self.path.touch(mode=0o600)  # the files beside it get the same mode from SQLite
-            self._writer = self._read_only() if read_only else apsw.Connection(str(self.path))
+            self._writer = (
+                self._read_only()
+                if read_only
+                else apsw.Connection(str(self.path), statementcachesize=STATEMENTS)
+            )
             self._reader = self._writer if read_only else apsw.Connection(str(self.path))
             if not read_only:
                 self._prepare(self._writer)

@@ -26,7 +26,7 @@ OUTCOMES = (
 )
 PARTS = "select seq, experiment, ts, decision_seq, kind, value, played, null, null, reward_id from outcomes where reward_id is not null and"
 CHANGES = "select seq, experiment, ts, kind, body, who from changes"
-MARKS = ", ".join(f"${i + 1}" for i in range(len(DecisionEvent.__struct_fields__)))
+PUT_DECISIONS = f"insert into decisions values ({', '.join(f'${i + 1}' for i in range(len(DecisionEvent.__struct_fields__)))})"
 SUBJECT_SUMS = f"select subject, since, last, {', '.join(SUMS)} from subject_sums where experiment = $1 and"
 PUT_SUBJECT_SUMS = (
     f"insert into subject_sums(experiment, subject, since, last, {', '.join(SUMS)}) "
@@ -189,7 +189,7 @@ class Store:
     async def write(self, rows: WriteBatch) -> None:
         decided = [msgspec.structs.astuple(one) for one in rows.events if type(one) is DecisionEvent]
         if decided:
-            await self.driver.many(f"insert into decisions values ({MARKS})", decided)
+            await self.driver.many(PUT_DECISIONS, decided)
         closed = [
             (*msgspec.structs.astuple(one)[:7], int(one.kind in events.CLOSING), one.reward_id)
             for one in rows.events
