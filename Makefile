@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 export PYTHONHASHSEED = 0
 unexport PYTHONDONTWRITEBYTECODE  # else each of the hundreds of processes that the tests start compiles the package's source again
 
-.PHONY: help demo site reproduce bench tables test thorough lint types warm unit browser database clocks node dist release format lock clean
+.PHONY: help demo site reproduce bench tables test thorough mutants lint types warm unit browser database clocks node dist release format lock clean
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
@@ -50,8 +50,12 @@ types: $(VENV)/ready
 unit: $(VENV)/ready browser database clocks node
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -n 2 --dist worksteal -q
 
-thorough: $(VENV)/ready browser node  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows, compiling anew
+thorough: $(VENV)/ready browser node  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows, compiling anew, faults in the learners
 	OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -q -m thorough tests
+	$(MAKE) mutants
+
+mutants: $(VENV)/ready  ## put faults into the learners, one at a time: does a test notice each? some minutes
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/python tests/mutants
 
 browser:  # pages are tested in Debian's Chromium
 	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \

@@ -1,1 +1,1 @@
-"""Faults put into `online/` on purpose, one at a time: does a test notice each? Run by hand: `python tests/mutants`."""
+"""Faults put into `online/` on purpose, one at a time: does a test notice each? `make mutants`."""

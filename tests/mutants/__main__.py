@@ -1,88 +1,80 @@
-"""Put each fault of `faults.py` into a copy of the source, run the tests of learners on it, and tell which survive.
+"""Put each fault of `faults.py` into the source, run the tests of learners on it, and report which survive.
 
-The engine runs as plain Python (`interpreted.py`): nothing has to be compiled for a fault.
+The engine runs as plain Python (`interpreted.py`): nothing has to be compiled for a fault. The test that is named with a fault is tried
+first, then all of `KILLERS`. A test that fails counts only if it passes without the fault.
 
-python tests/mutants                 all of them (about a minute each on one core), two at a time
+python tests/mutants                 all of them: some minutes on one core
 python tests/mutants wider log-beats only those whose name has one of these words
 """
 
-import os
-import queue
-import shutil
-import subprocess
+import functools
 import sys
-import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-HOUSE = Path(__file__).parents[2]
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from faults import FAULTS, KILLERS, Fault  # noqa: E402
+from mutants.faults import FAULTS, KILLERS, Fault
+from mutants.trials import FAILED, MISSING, Outcome, run
 
-AT_ONCE = 2
-QUICK = "not million and not thousand and not large and not memory and not 40-6 and not certificates and not no_compile and not own_worlds and not budget_finds and not rollout"
-"""Tests that end in reasonable time where the engine is interpreted."""
-
-
-def changed(fault: Fault, source: Path) -> None:
-    """Write the fault into a copy of the source; what it replaces must stand there exactly once."""
-    path = source / "sparing" / "online" / fault.file
-    text = path.read_text(encoding="utf-8")
-    if text.count(fault.right) != 1:
-        raise SystemExit(
-            f"{fault.name}: {fault.right!r} stands {text.count(fault.right)} times in {fault.file}"
-        )
-    path.write_text(text.replace(fault.right, fault.wrong), encoding="utf-8")
+spent = 0.0
+"""Processor seconds of runs so far."""
+remarks: list[str] = []
+"""What else to report at the end."""
 
 
-def killer(fault: Fault | None, first: tuple[str, ...], place: Path) -> str:
-    """The first test that fails on the fault, those named first; nothing if it survives. Without a fault, all must pass."""
-    source = place / "src"
-    shutil.rmtree(source, ignore_errors=True)
-    shutil.copytree(HOUSE / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
-    if fault is not None:
-        changed(fault, source)
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(source), str(HOUSE), str(Path(__file__).parent)]),
-        "NUMBA_CACHE_DIR": str(place / "kernels"),
-        "SPARING_STEPS": "1500",
-    }
-    tests = [str(HOUSE / "tests" / name) for name in (*first, *KILLERS)]
-    options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "interpreted", "-W", "ignore", "-k", QUICK]
-    command = [sys.executable, "-m", "pytest", *options, *dict.fromkeys(tests)]
-    done = subprocess.run(command, cwd=HOUSE, env=environment, capture_output=True, text=True, check=False)
-    failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
-    return failed[0].split(" - ")[0] if failed else ("crashed" if done.returncode not in (0, 1) else "")
+def counted(fault: Fault | None, tests: tuple[str, ...], without: frozenset[str] = frozenset()) -> Outcome:
+    """Run tests, and count the time."""
+    global spent
+    outcome = run(fault, tests, without)
+    spent += outcome.seconds
+    return outcome
+
+
+@functools.cache
+def passes(test: str) -> bool:
+    """Whether a test passes without any fault."""
+    outcome = counted(None, (test,))
+    if outcome.how:
+        remarks.append(f"{test} {outcome.how} without any fault too: it does not count")
+    return not outcome.how
+
+
+def killer(fault: Fault) -> Outcome:
+    """The first test that fails on the fault and not without it; one without a name if the fault survives."""
+    wrong: frozenset[str] = frozenset()
+    for tests in ((fault.test,), *(() if fault.equivalent else (KILLERS,))):
+        while (outcome := counted(fault, tests, wrong)).test and not passes(outcome.test):
+            wrong |= {outcome.test}
+        if outcome.how == MISSING and not wrong:
+            remarks.append(f"{fault.name}: there is no test {fault.test}")
+        if outcome.test:
+            return outcome
+    return outcome
 
 
 def main(words: list[str]) -> int:
     """Try the faults chosen, and print a row for each as it comes."""
     chosen = [fault for fault in FAULTS if not words or any(word in fault.name for word in words)]
-
-    places: queue.SimpleQueue[Path] = queue.SimpleQueue()
-
-    def tried(fault: Fault) -> tuple[Fault, str, float]:
-        began, place = time.monotonic(), places.get()
-        try:
-            return fault, killer(fault, fault.first, place), time.monotonic() - began
-        finally:
-            places.put(place)
-
+    for fault in chosen:
+        fault.text()  # before minutes have passed
     survived = []
-    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(AT_ONCE) as pool:
-        for number in range(AT_ONCE):
-            places.put(Path(folder) / str(number))
-        every = tuple(name for fault in chosen for name in fault.first)
-        if broken := killer(None, every, Path(folder) / "whole"):
-            raise SystemExit(f"without any fault: {broken}")
-        for fault, found, seconds in pool.map(tried, chosen):
-            if not found and not fault.equivalent:
-                survived.append(fault.name)
-            told = found or (f"equivalent: {fault.equivalent}" if fault.equivalent else "SURVIVED")
-            print(f"{fault.name:44s} {seconds:5.0f} s  {told}", flush=True)
-    print(f"{len(chosen)} faults, {len(survived)} survived{': ' if survived else ''}{', '.join(survived)}")
+    for number, fault in enumerate(chosen, start=1):
+        before, outcome = spent, killer(fault)
+        if outcome.test:
+            told = outcome.test if outcome.how == FAILED else f"{outcome.test} ({outcome.how})"
+        else:
+            told = f"equivalent: {fault.equivalent}" if fault.equivalent else "SURVIVED"
+        if bool(outcome.test) == bool(fault.equivalent):
+            survived.append(fault.name)
+        print(f"{number:3d}/{len(chosen)} {fault.name:46s} {spent - before:6.1f} s  {told}", flush=True)
+    for remark in remarks:
+        print(remark)
+    equivalent = sum(bool(fault.equivalent) for fault in chosen)
+    print(
+        f"{len(chosen)} faults in {(spent + time.process_time()) / 60:.1f} minutes of processor time: {equivalent} equivalent, {len(survived)} survived or noticed though equivalent"
+        f"{': ' if survived else ''}{', '.join(survived)}"
+    )
     return bool(survived)
 
 

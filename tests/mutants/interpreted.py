@@ -1,14 +1,26 @@
-"""A pytest plugin: let the engine run as plain Python, so that a fault can be tried without compiling anything.
+"""Let the engine run as plain Python, so that a fault can be tried without compiling anything.
 
 Functions of tables are left as they are written; those of numbers and arrays alone stay compiled, as they are kept.
 """
 
+import builtins
+import importlib.machinery
 import warnings
+from pathlib import Path
 
 import numba
 import numpy as np
+from numba.core.caching import NullCache
 
-from sparing.native import compile, struct
+from sparing.native import compile, vectors
+
+warnings.simplefilter("ignore")
+np.seterr(all="ignore")
+
+_in_order = vectors.dot
+DOT = numba.njit(lambda a, b: _in_order(a, b))
+"""The product of vectors, for Python too. Compiled here, once for all trials, which branch off."""
+DOT(np.zeros(1), np.zeros(1))
 
 
 class Direct:
@@ -18,42 +30,47 @@ class Direct:
         self.call = kernel
 
 
-def get(self, name):
-    """A field of a table: an array, or a number."""
-    fields = list(type(self).fields)
-    if name not in fields:
-        raise AttributeError(name)
-    held = self.held[1 + fields.index(name)]
-    return held if type(self).fields[name][1] else held[0]
+def field(place: int, array: bool) -> property:
+    """A field of a table: an array, or a number, which may be set."""
+    if array:
+        return property(lambda table: table.held[place])
+
+    def put(table, value):
+        table.held[place][0] = value
+
+    return property(lambda table: table.held[place][0], put)
 
 
-def put(self, name, value):
-    """Set a number of a table; its own attribute as ever."""
-    if name == "held":
-        object.__setattr__(self, name, value)
-    else:
-        self.held[1 + list(type(self).fields).index(name)][0] = value
+def replace(path: Path, text: str) -> None:
+    """Let a module that is imported from now on have another text than its file."""
+    read, stamp = importlib.machinery.SourceFileLoader.get_code, compile._stamp
+
+    def get_code(loader, name):
+        if Path(loader.path) == path:
+            return builtins.compile(text, str(path), "exec")
+        return read(loader, name)
+
+    def stamp_or_forget(fast, folder):
+        # Kept machine code is that of the file, and what is compiled now must not be kept as if it were.
+        if Path(fast.py_func.__code__.co_filename) == path:
+            fast._cache = NullCache()
+        else:
+            stamp(fast, folder)
+
+    importlib.machinery.SourceFileLoader.get_code, compile._stamp = get_code, stamp_or_forget
 
 
-def interpret():
+def interpret() -> None:
     """Import the engine with nothing compiled but what takes no table."""
-    # A fault elsewhere in the folder changes nothing in what stays compiled.
-    compile.text_hash = lambda folder: "unchanged"
-    from sparing.native import vectors
     from sparing.online.engine import packed, random_stream  # noqa: F401
 
-    kept, in_order = (compile.compiled, compile.compiled_inner, compile.Entry), vectors.dot
-    vectors.dot = numba.njit(lambda a, b: in_order(a, b))
-    struct.Struct.__getattr__, struct.Struct.__setattr__ = get, put
+    kept = compile.compiled, compile.compiled_inner, compile.Entry
     compile.compiled = compile.compiled_inner = lambda function: function
-    compile.Entry = Direct
+    compile.Entry, vectors.dot = Direct, DOT
     try:
-        from sparing.online.engine import runs, updates  # noqa: F401
+        from sparing.online.engine import runs, state, updates  # noqa: F401
     finally:
         compile.compiled, compile.compiled_inner, compile.Entry = kept
+    for place, (name, (_, shape)) in enumerate(state.SetsStruct.fields.items(), start=1):
+        setattr(state.SetsStruct, name, field(place, bool(shape)))
     updates.splitmix64 = lambda word: np.uint64(random_stream.splitmix64(np.uint64(word)))
-
-
-warnings.simplefilter("ignore")
-np.seterr(all="ignore")
-interpret()

@@ -68,6 +68,38 @@ def test_the_capital_is_that_of_bets_that_begin_at_every_block():
         assert row[CAPITAL + place] == pytest.approx(math.log(capital), rel=1e-9)
 
 
+def test_an_alarm_is_raised_when_a_capital_reaches_the_number_of_bets_over_the_level():
+    """Bets of all actions and of all together share the level."""
+    values = np.random.default_rng(4).normal(size=REFERENCE + 50 * BLOCK)
+    values[REFERENCE:] += 0.8
+    limit, most, raised = math.log((ACTIONS + 1) * len(BETS) / 0.05), -math.inf, 0
+    for n in range(REFERENCE + BLOCK, len(values) + 1, BLOCK):
+        watch = counted(values[:n])
+        most = max(most, watch.rewards[0, CAPITAL : CAPITAL + len(BETS)].max())
+        assert bool(found(watch)) == (most >= limit)
+        raised += most >= limit
+    assert 10 < raised < 40
+
+
+def test_residuals_are_in_deviations_of_the_reward_around_its_prediction():
+    """(r − m)/√(σ² + s²): m before cost, s half an interval in its units; at an end of the range σ² is (m − low)(high − m), or 5 % of it."""
+    told = [(0.7, 0.4, 0.6, 0.1), (0.7, 0.4, 0.6, None), (1.0, 0.8, 1.2, 0.0), (0.0, 0.01, 0.02, 0.0)]
+    for reward_range in (None, (0.0, 1.0)):
+        watch = Watch(len(told), 0.3, 2.0, reward_range)
+        for action, (reward, value, high, cost) in enumerate(told):
+            watch.reward(action, reward, value, high, cost, action)
+        watch.flush()
+        for action, (reward, value, high, cost) in enumerate(told):
+            mean, variance = value + (cost or 0.0), 0.3**2
+            if reward_range and reward in reward_range:
+                variance = max(mean * (1 - mean), 0.05)
+            expected = (reward - mean) / math.sqrt(variance + ((high - value) / 2) ** 2)
+            assert watch.rewards[action, alarms.MEAN] == pytest.approx(expected, rel=1e-12)
+        assert watch.rewards[-1, alarms.MEAN] == pytest.approx(
+            watch.rewards[:-1, alarms.MEAN].sum(), rel=1e-12
+        )
+
+
 def looked_at_daily(values, actions):
     """Whether a z-test of each action's mean residual, at 5 % shared by all actions, rejects at any of many looks."""
     limit = 2.807  # 0.25 % on each side

@@ -122,6 +122,20 @@ def test_another_mixture_of_known_contexts_is_met():
     assert future.used[:, 3].mean() > 0.6
 
 
+def test_another_mixture_is_met_by_a_learner_as_in_plain_python():
+    rng = np.random.default_rng(1)
+    rows, live = (
+        np.column_stack([np.ones(n), np.eye(3)[rng.choice(3, n, p=p)]])
+        for n, p in ((128, [0.5, 0.4, 0.1]), (600, [0.05, 0.05, 0.9]))
+    )
+    log = sparing.Log.from_arrays(rows, rng.integers(0, 3, 128), rng.standard_normal(128))
+    learner = made(log, call_cost=1e6, noise=1.0, prior_scale=1.0)
+    future = future_of(learner, log)
+    lived(learner, live, future)
+    same(learner, future)
+    assert future.used[:, 3].mean() > 0.5
+
+
 def test_contexts_that_a_large_log_knows_well_keep_their_places():
     """The same mixture with 100 times the rows: the estimate of the rarer country has a standard error of .03 deviations."""
     rng = np.random.default_rng(1)

@@ -188,6 +188,17 @@ def test_what_was_open_and_came_is_as_if_it_had_come_at_once():
     assert learner.sets.evaluate(point, pending=True)[0][2] == pytest.approx(float(point @ theta), rel=1e-9)
 
 
+def test_the_newest_call_counts_as_pending_once_another_reward_has_come():
+    learner, x = build("linucb", LOG), ROUNDS.contexts[0]
+    first, newest = (learner.decide(x, eligible=[name]) for name in learner.action_names[:2])
+    learner.update(first, 1.0)
+    action = learner.index(newest.action)
+    _, observed = learner.sets.evaluate(x)
+    _, pending = learner.sets.evaluate(x, pending=True)
+    leverage = x @ np.linalg.solve(learner.sets.gram[action], x)
+    assert pending[action] == pytest.approx(observed[action] / np.sqrt(1 + leverage), rel=1e-9)
+
+
 def test_pending_is_said_where_only_open_calls_would_skip():
     """The settled sets ask; with enough calls open the answer is `pending`, and no reward is asked for."""
     learner = build("certified", LOG)

@@ -247,6 +247,19 @@ def test_untouched_actions_of_different_costs(monkeypatch):
     assert min(counts["explore"], counts["confident"]) > 20
 
 
+def test_an_untried_action_is_certified_against_the_next_one_at_its_own_cost():
+    """Both have one interval, m ± s: no call exactly if the second costs at least 2s more than the first."""
+    log = make_log(2, parameters(2), never=[1, 2], rows=50)
+    x = np.array([0.2, 0.5, 0.3])
+    free = sparing.certified(log, tolerance=0.0, **GIVEN).decide(x, eligible=[1])
+    width = free.high - free.low
+    for share, reason in ((0.0, "explore"), (0.99, "explore"), (1.01, "certified")):
+        costs = [100.0, 0.0, share * width, 100.0, 100.0, 100.0]
+        with pytest.warns(UnitWarning):
+            learner = sparing.certified(log, tolerance=0.0, costs=costs, **GIVEN)
+        assert learner.decide(x).reason == reason
+
+
 def test_wrong_costs_are_named():
     log, _ = with_level(10)
     named = {0: 0.1, 1: 0.0, 2: 0.3, 3: 0.2, 4: 0.0}

@@ -152,6 +152,10 @@ def test_forgotten_sets_tend_to_the_prior():
     assert learner.sets.response == pytest.approx(before.responses(np.arange(6)), rel=1e-9)
     assert learner.sets.rows().gram == pytest.approx(np.zeros((6, 3, 3)), abs=1e-9)
     assert learner.monitor.mean_squared_residual >= 0
+    assert learner.monitor.total == pytest.approx(0, abs=1e-9)
+    assert learner.monitor.faded == pytest.approx(learner.monitor.calls)
+    a = learner.sets.arrays
+    assert a.faded_rows[1 : a.used] == pytest.approx((a.logged + a.live)[1 : a.used])
 
 
 @pytest.mark.parametrize("half_life", [None, 60])
@@ -361,6 +365,33 @@ def test_a_few_rare_clicks_more_than_expected_are_no_shift():
     assert sum(found) <= 2
     share = log.rewards.mean()
     assert learner.sets.arrays.review_rows == math.ceil(20 * (1 / (share * (1 - share)) - 4))
+
+
+def test_rewards_of_0_and_1_are_no_shift_before_enough_of_them_have_come():
+    """Twenty per squared skewness, however certain the shift looks."""
+    x = np.c_[np.ones(300), np.random.default_rng(0).normal(size=(300, 2))]
+    log = sparing.Log.from_arrays(x, np.arange(300) % 3, (np.arange(300) % 10 == 0).astype(float))
+    learner = sparing.confident(log, shift="auto", spot_check=0.999, seed=0)
+    least = 20 * (1 / (0.1 * 0.9) - 4)
+    certain = 0
+    for row in x:
+        decision = learner.decide(row)
+        if decision.needs_reward:
+            learner.update(decision, 1.0)
+        certain += learner.shift.evidence > math.log(100) and learner.sets.live_rewards < least
+        assert learner.sets.live_rewards >= least or not learner.shift.size
+    assert certain > 50
+    assert learner.shift.size > 0
+
+
+def test_a_shift_that_was_found_never_becomes_smaller():
+    learner = made("confident", shift="auto", spot_check=0.5)
+    play(learner, LIVE.live_stream(100, np.random.default_rng(5)))
+    assert 0 < learner.shift.size < SHIFTS[-1]
+    learner.sets.apply_shift(SHIFTS[-1])
+    play(learner, LIVE.live_stream(60, np.random.default_rng(6)))
+    assert learner.shift.evidence > drift.CERTAIN
+    assert learner.shift.size == SHIFTS[-1]
 
 
 def test_what_is_refused():

@@ -88,6 +88,19 @@ def test_a_rule_of_ones_own_is_asked_before_the_built_in_ones():
         assert (one.value, one.high) == (mean[leader], mean[leader] + spread[leader])
 
 
+def test_a_rule_of_ones_own_sees_means_less_costs():
+    log = make_log(3, parameters(3), rows=200)
+    known = np.array([0.0, 0.9, 0.2, 0.5, 0.1, 0.3])
+    learner = own_learner(log, np.inf, costs=known)
+    for t, x in enumerate(np.random.default_rng(0).random((20, log.n_features))):
+        costs = known if t % 2 else known[::-1]
+        mean, spread = learner.sets.evaluate(x)
+        leader = plain.best(mean - costs + spread, np.ones(len(mean), bool), learner.priority)
+        decision = learner.decide(x, costs=None if t % 2 else costs)
+        assert decision.action == log.action_names[leader]
+        assert (decision.value, decision.cost) == (mean[leader] - costs[leader], costs[leader])
+
+
 def test_a_rule_of_ones_own_sees_the_settled_sets_first_and_then_those_with_open_calls():
     log = make_log(3, parameters(3), rows=60)
     x = np.full(log.n_features, 0.7)

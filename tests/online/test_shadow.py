@@ -106,9 +106,10 @@ def test_every_learner_serves_the_best_mean_and_calls_where_it_would_call(name):
             assert also is not None or decision.reason == plain.reason
         if also is not None:
             calls += 1
-            learner.update(
-                also, float(world.theta[learner.index(also.action)] @ x + NOISE * rng.standard_normal())
-            )
+            action = learner.index(also.action)
+            rewards = learner.sets.live[action]
+            learner.update(also, float(world.theta[action] @ x + NOISE * rng.standard_normal()))
+            assert learner.sets.live[action] == rewards + 1
     assert calls == learner.calls > 0
     assert learner.rounds == 80
 
