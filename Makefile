@@ -46,9 +46,10 @@ warm: $(VENV)/ready  # compiled once, on one core, while types are checked on th
 types: $(VENV)/ready
 	$(BIN)/mypy
 
+# Three workers for two cores, since many tests wait for processes of their own.
 # One BLAS thread a worker: two workers with two each wait for one another. One set of BLAS kernels, so that recorded bits can be compared.
 unit: $(VENV)/ready browser database clocks node
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -n 2 --dist worksteal -q
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -n 3 --dist worksteal -q
 
 thorough: $(VENV)/ready browser node  ## what takes minutes more: the package in an empty environment, every page of the site, 20 million rows, compiling anew, faults in the learners
 	OPENBLAS_CORETYPE=Haswell $(BIN)/pytest -q -m thorough tests

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-RESEARCH = {Path(__file__).parent / name for name in ("bench", "paper")}
+SLOW = {Path(__file__).parent / name for name in ("bench", "paper", "statistical", "tables")}
 
 os.environ.pop("COLUMNS", None)  # xdist sets it; without, what a command prints into a pipe is not wrapped
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Tests of research, which no user runs, are those of `make thorough`."""
+    """Tests of research, which no user runs, and those of hundreds of simulated runs are those of `make thorough`."""
     for item in items:
-        if RESEARCH & set(item.path.parents):
+        if SLOW & set(item.path.parents):
             item.add_marker(pytest.mark.thorough)
 
 

@@ -1,6 +1,7 @@
 """What we import is declared, what is declared is locked, and what is locked is known by its hash."""
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -42,8 +43,13 @@ def names(requirements):
     return {normal(re.match(r"[\w.-]+", text)[0]) for text in requirements}
 
 
+@functools.cache
 def imported(path):
     """The foreign packages that a file imports, `require` and strings to `import_module` included."""
+    return set(_imported(path))
+
+
+def _imported(path):
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]

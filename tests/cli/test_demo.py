@@ -130,9 +130,14 @@ def test_asking_pays_where_the_log_is_blind(shown):
 
 
 def test_same_seeds_same_numbers(shown, tmp_path):
-    _, result, words = shown
-    again = run(*words[:-2], str(tmp_path), "--json")
-    assert json.loads(again.stdout) == result
+    _, result, _ = shown
+    again = json.loads(
+        run("demo", "--data", "digits", "--seeds", "1", "--out", str(tmp_path), "--json").stdout
+    )
+    assert again["learners"] == [
+        {name: value[:1] if isinstance(value, list) else value for name, value in row.items()}
+        for row in result["learners"]
+    ]
 
 
 def test_page_is_self_contained(shown):
