@@ -303,3 +303,18 @@ def test_another_error_of_the_block_is_left_alone(tmp_path):
 
     with pytest.raises(FileNotFoundError):
         look()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is locked there")
+@pytest.mark.parametrize("moment", ["fcntl.flock", "pathlib.Path.exists"])
+def test_an_interruption_as_soon_as_the_file_is_there_leaves_nothing(tmp_path, monkeypatch, moment):
+    def interrupted(*_):
+        if any(tmp_path.iterdir()):
+            raise KeyboardInterrupt
+        return False
+
+    monkeypatch.setattr(moment, interrupted)
+    with pytest.raises(KeyboardInterrupt), replacing(tmp_path / "log.csv"):
+        pass
+    monkeypatch.undo()
+    assert not list(tmp_path.iterdir())

@@ -109,13 +109,15 @@ def _opened(target: Path) -> BinaryIO:
 
 @contextlib.contextmanager
 def _renamed(target: Path, asked: Path) -> Iterator[Path]:
-    with _naming(asked):
-        before = target.stat() if target.exists() else None
-        marked = _marked(target)
-        sweep(target.parent, marked)
-        # Private until complete: a secret file must not be readable meanwhile.
-        part, held = _claimed(target.parent, marked, 0o666 if before is None else 0o600)
-    try:
+    marked, held = _marked(target), None
+    made: list[Path] = []
+    try:  # from here on, since an interruption may come as soon as a file is there
+        with _naming(asked):
+            before = target.stat() if target.exists() else None
+            sweep(target.parent, marked)
+            # Private until complete: a secret file must not be readable meanwhile.
+            held = _claim(target.parent / marked, 0o666 if before is None else 0o600, made)
+        part = made[-1]
         yield part
         with _naming(asked):
             with part.open("rb+") as file:
@@ -127,7 +129,8 @@ def _renamed(target: Path, asked: Path) -> Iterator[Path]:
                 part.chmod(before.st_mode & 0o777)
             part.replace(target)
     finally:
-        part.unlink(missing_ok=True)
+        for part in made:
+            part.unlink(missing_ok=True)
         if held is not None:
             os.close(held)
 
@@ -142,14 +145,19 @@ def _marked(target: Path) -> str:
     return f".{readable}.{hashlib.sha256(whole).hexdigest()[:12]}."
 
 
-def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
-    """Create a temporary file and lock it until it is closed, so that no other writer removes it."""
+def _claim(beginning: Path, mode: int, made: list[Path]) -> int | None:
+    """Create a temporary file and lock it until it is closed, so that no other writer removes it; its name is the last in `made`."""
     while True:
-        part = folder / f"{marked}{secrets.token_hex(4)}.part"
-        held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        part = beginning.with_name(f"{beginning.name}{secrets.token_hex(4)}.part")
+        made.append(part)
+        try:
+            held = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
+        except OSError:
+            made.pop()
+            raise
         if sys.platform == "win32":
             os.close(held)
-            return part, None
+            return None
         try:
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:  # removed between creating and locking
@@ -157,9 +165,9 @@ def _claimed(folder: Path, marked: str, mode: int) -> tuple[Path, int | None]:
             continue
         except OSError:  # a file system without locks: no other process can remove it either
             os.close(held)
-            return part, None
+            return None
         if part.exists():
-            return part, held
+            return held
         os.close(held)
 
 
