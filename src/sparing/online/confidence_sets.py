@@ -227,7 +227,7 @@ class ConfidenceSets:
             self.advance(clock)
 
     def _rounds_kept(self) -> float:
-        """Σ_k 2^(−k/half-life) to the next whole: for how many rounds a row that fades has the weight of a new one."""
+        """∫ 2^(−k/half-life) dk over all rounds k to come: how many rounds with full weight a row that fades amounts to."""
         # By a clock of time, how many rounds these are is not known.
         a = self.arrays
         return a.half_life / math.log(2) if a.half_life and not a.timed else math.inf
